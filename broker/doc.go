@@ -1,0 +1,2 @@
+// Package broker is part of kcoord.
+package broker

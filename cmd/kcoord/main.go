@@ -1,0 +1,4 @@
+// Command kcoord runs the broker.
+package main
+
+func main() {}

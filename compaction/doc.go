@@ -1,0 +1,2 @@
+// Package compaction is part of kcoord.
+package compaction

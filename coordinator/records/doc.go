@@ -1,0 +1,2 @@
+// Package records is part of kcoord.
+package records

@@ -1,0 +1,2 @@
+// Package config is part of kcoord.
+package config

@@ -1,0 +1,2 @@
+// Package meta is part of kcoord.
+package meta

@@ -1,0 +1,2 @@
+// Package metrics is part of kcoord.
+package metrics

@@ -1,0 +1,2 @@
+// Package journal is part of kcoord.
+package journal

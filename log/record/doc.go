@@ -1,0 +1,2 @@
+// Package record is part of kcoord.
+package record

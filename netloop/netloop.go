@@ -1,0 +1,93 @@
+// Package netloop moves bytes: it turns connections into whole length-prefixed
+// frames for a Handler and sends the handler's answers back in request order,
+// with one write per pass and bounded memory. It knows nothing of Kafka.
+//
+// Two transports serve one contract: event loops (gnet) for plaintext
+// connections, and a goroutine per connection for everything a loop cannot do
+// (bulk transfers, slow readers, half-closed peers, in-memory pipes, platforms
+// without epoll or kqueue). A loop connection moves to a goroutine once and for
+// good.
+package netloop
+
+import "net"
+
+// A Verdict says what a Handler did with a frame.
+type Verdict uint8
+
+const (
+	// Answered: the answer was appended to out in the call.
+	Answered Verdict = iota
+	// Later: the answer comes by Release, the slot holds its place; frames behind
+	// it go on. If the handler appended bytes to out they are the answer, kept in
+	// the slot until a Completion without an Answer of its own lets them go.
+	Later
+	// Hold: as Later, and no frame behind it is given to the handler until the
+	// completion has come.
+	Hold
+	// None: there is no answer (Produce with acks=0).
+	None
+	// Bulk: the connection has to be on the goroutine transport; the same frame is
+	// given again after the move. Never returned when Conn.Bulk() is true.
+	Bulk
+	// Close: what is owed so far is sent, then the connection is closed.
+	Close
+)
+
+// A Slot names the place of one answer in a connection's order. A completion
+// whose generation is not the slot's own comes too late and is dropped.
+type Slot struct {
+	Index      uint32
+	Generation uint32
+}
+
+// A Conn is one client connection as the handler sees it.
+type Conn interface {
+	// ID is unique over the life of the process.
+	ID() uint64
+	// Loop is the index to give to Release. It does not change when the
+	// connection moves.
+	Loop() int
+	// Listener is the name of the listener that accepted the connection.
+	Listener() string
+	LocalAddr() net.Addr
+	RemoteAddr() net.Addr
+	// Bulk reports whether the connection lives on the goroutine transport.
+	Bulk() bool
+	// Context is what SetContext stored: for the handler's use, in callbacks of
+	// this connection only.
+	Context() any
+	SetContext(any)
+}
+
+// A Handler is called for one connection at a time: never concurrently for the
+// same Conn, but concurrently for different ones.
+type Handler interface {
+	OnOpen(c Conn)
+	// FrameLimit tells the largest allowed length (the value of the prefix) of the
+	// frame that begins with these six bytes: the prefix itself and the first two
+	// bytes of the body. Zero refuses the frame: the connection is closed.
+	FrameLimit(head [6]byte) int
+	// OnFrame is given one frame without its length prefix. frame is valid during
+	// the call only. The answer, length prefix included, is appended to out.
+	OnFrame(c Conn, slot Slot, frame, out []byte) ([]byte, Verdict)
+	// OnClose is the last call for a connection; its open slots are forgotten.
+	OnClose(c Conn, err error)
+}
+
+// A Completion finishes a slot that was answered Later or Hold.
+type Completion struct {
+	Conn Conn
+	Slot Slot
+	// Answer, if not nil, is the whole answer, length prefix included; netloop owns
+	// it from here on. If nil, the bytes that OnFrame left in the slot are sent.
+	Answer []byte
+	// Close sends what is owed up to and including this answer, then closes.
+	Close bool
+}
+
+// A Releaser takes completions from any goroutine: one wake-up per loop and
+// call. All completions of one call belong to connections with that Loop().
+// The slice may be reused when Release has returned.
+type Releaser interface {
+	Release(loop int, done []Completion)
+}

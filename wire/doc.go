@@ -1,0 +1,2 @@
+// Package wire is part of kcoord.
+package wire
