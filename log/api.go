@@ -1,16 +1,16 @@
-// Package log is the store: one journal in front of many partition logs. What
-// is appended, to any partition, during the sync of one round becomes the next
-// round: one write and one fdatasync of one file, whatever was written. The
-// partition logs are Kafka's own format and follow behind without syncs.
-//
-// The package does not know what a record means and starts no goroutine: its
-// loops are step functions that the broker runs.
 package log
+
+import (
+	"time"
+
+	"github.com/kcoord/kcoord/log/vfs"
+)
 
 // TopicID is a topic's id (KIP-516).
 type TopicID [16]byte
 
-// A Record is one record to append. Value nil is a tombstone.
+// A Record is one record to append. Key nil is a null key, Value nil a
+// tombstone.
 type Record struct {
 	Key, Value []byte
 }
@@ -26,9 +26,11 @@ type Waiter struct {
 }
 
 // Metadata is the state that metadata items change, as the store needs to know
-// it. internal/meta implements it; the store owns the kinds "start", "log
-// start" and "recovery point" and gives Metadata all others (log format,
-// metadata records).
+// it. internal/meta implements it; the store owns the kinds "log start" (6),
+// "start" (7) and "recovery point" (8) and gives Metadata all others (log
+// format, metadata records). Apply is called by Open and afterwards only by the
+// flusher; the other methods may be called at any time from any goroutine and
+// must show what Apply has done.
 type Metadata interface {
 	// Apply applies one metadata record (kind byte first). Repeating a record is
 	// harmless. An unknown kind is an error that says so.
@@ -46,8 +48,8 @@ type TopicInfo struct {
 	ID         TopicID
 	Name       string
 	Partitions int32
-	// Config returns a topic property by Kafka's name, resolved to its broker
-	// default when the topic has no own value.
+	// Config has the topic's properties, resolved to the broker's defaults where
+	// the topic has no own value.
 	Config TopicConfig
 }
 
@@ -55,6 +57,7 @@ type TopicInfo struct {
 type TopicConfig struct {
 	SegmentBytes       int64
 	SegmentMillis      int64
+	SegmentJitter      int64 // ms
 	SegmentIndexBytes  int64
 	IndexIntervalBytes int64
 	MaxMessageBytes    int64
@@ -68,4 +71,125 @@ type TopicConfig struct {
 	Delete, Compact    bool  // cleanup.policy
 	LogAppendTime      bool  // message.timestamp.type
 	CompressionType    string
+	TimestampBeforeMax int64 // ms: message.timestamp.before.max.ms
+	TimestampAfterMax  int64 // ms: message.timestamp.after.max.ms
+}
+
+// Durability says when what was written counts as durable
+// (kcoord.durability).
+type Durability uint8
+
+const (
+	// DurabilitySync: when the journal entry is written and synced.
+	DurabilitySync Durability = iota
+	// DurabilityInterval: when it is written; synced every DurabilityInterval.
+	DurabilityInterval
+	// DurabilityOS: when it is written; synced by checkpoints and a clean stop.
+	DurabilityOS
+)
+
+// CorruptionPolicy says what happens to a partition whose durable part is
+// damaged (kcoord.corruption.policy).
+type CorruptionPolicy uint8
+
+const (
+	// CorruptionRefuse leaves the partition closed and its files untouched.
+	CorruptionRefuse CorruptionPolicy = iota
+	// CorruptionSalvage keeps a copy and every valid batch.
+	CorruptionSalvage
+	// CorruptionTruncate cuts at the first damage, as Apache Kafka does.
+	CorruptionTruncate
+)
+
+// Options configures a store. Zero values of limits and intervals mean the
+// defaults named at the fields.
+type Options struct {
+	FS       vfs.FS
+	Dir      string // the data folder; made if missing (its parent must exist)
+	Metadata Metadata
+
+	Durability         Durability
+	DurabilityInterval time.Duration // 1 s
+	CheckpointInterval time.Duration // 10 s
+	CheckpointBytes    int64         // 32 MiB of journal
+	JournalMaxBytes    int64         // 256 MiB, at least 64 MiB
+	SegmentWriteDelay  time.Duration // how long batches may wait for the partition log; 0: 5 ms; negative: none
+	DiskReserveBytes   int64         // 64 MiB; negative: none
+	InflateMaxBytes    int64         // 64 MiB: what a compressed batch may inflate to
+	CorruptionPolicy   CorruptionPolicy
+	VerifyAlways       bool // every CRC of user topics at start, not only after an unclean stop
+
+	// Now is the wall clock, for timestamps, file names and retention; Mono is
+	// the monotonic clock, for intervals; After is time.After on that clock.
+	Now   func() time.Time
+	Mono  func() time.Duration
+	After func(d time.Duration) <-chan time.Time
+	// Random fills b; it makes the ids of a new folder.
+	Random func(b []byte)
+
+	Version           string // of the program, for kcoord.properties and the start record
+	ClusterID         string // of a new folder; empty: made from Random
+	NodeID            int32
+	OffsetsPartitions int32 // of a new folder: partitions of __consumer_offsets
+
+	// OnDurable gets the waiters of a round after its records are durable and its
+	// metadata applied. The slice is reused after it returns. It is called by the
+	// flusher and must not block.
+	OnDurable func(ws []Waiter)
+	// OnAdvance is called when a partition's high watermark has moved, by whoever
+	// wrote the partition log. It must not block nor call the partition.
+	OnAdvance func(id TopicID, partition int32, highWatermark int64)
+	Events    Events
+}
+
+// Events are observations; every function may be nil, must not block, and may
+// be called from any goroutine. Nothing depends on them.
+type Events struct {
+	// Warn is something an operator should know that needs no action at once:
+	// torn bytes cut, files ignored, leftovers. kind is constant per cause.
+	Warn func(kind, text string)
+	// Round is called after each round: entries' bytes, items, records and
+	// batches, how long writing and syncing took.
+	Round func(bytes, items int, took time.Duration)
+	// Checkpoint is called after each checkpoint that wrote a snapshot.
+	Checkpoint func(files int, took time.Duration)
+	// Refused is called when a partition closes because of damage or recovers.
+	Refused func(topic string, partition int32, err error)
+	// Progress tells of loading: bytes and records read so far.
+	Progress func(topic string, partition int32, bytes, total int64)
+}
+
+// FolderKind says in what state Open found the folder.
+type FolderKind uint8
+
+const (
+	// FolderNew was empty.
+	FolderNew FolderKind = iota
+	// FolderClean was stopped in order.
+	FolderClean
+	// FolderRecovered was not: the journal was replayed.
+	FolderRecovered
+)
+
+// FolderInfo tells what Open found.
+type FolderInfo struct {
+	Kind              FolderKind
+	ClusterID         string
+	FolderID          [16]byte
+	OffsetsPartitions int32
+	LeaderEpoch       int32
+	Entries           int64         // journal entries replayed
+	ReplayedBytes     int64         // and their bytes
+	TornBytes         int64         // bytes behind the last whole entry, saved aside
+	Took              time.Duration // Open, all of it
+	TookJournal       time.Duration // reading the journal
+	TookPartitions    time.Duration // cutting and replaying the partition logs
+	RefusedPartitions int           // see Partition.Err
+}
+
+// A Loop is a part of the store that needs a goroutine. Run returns nil after
+// stop is closed, or the error that must end the process.
+type Loop struct {
+	Name string
+	Run  func(stop <-chan struct{}) error
 }
