@@ -1,0 +1,56 @@
+# The steps of .ci/run. Sourced, not run.
+: "${FUZZTIME:=4s}"
+STATICCHECK=honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+step() {
+  local name=$1 start=$SECONDS
+  shift
+  [ -z "$only" ] || [ "$only" = "$name" ] || return 0
+  printf '== %s\n' "$name"
+  "$@"
+  printf '== %s: %ss\n' "$name" "$((SECONDS - start))"
+}
+
+check_format() {
+  local files
+  files=$(gofmt -l $(git ls-files '*.go'))
+  [ -z "$files" ] || { printf 'gofmt wants these:\n%s\n' "$files"; return 1; }
+}
+
+run_staticcheck() {
+  go run "$STATICCHECK" ./...
+}
+
+# Every nested module builds and passes its vet, so that none rots.
+check_modules() {
+  local mod
+  for mod in $(git ls-files '*/go.mod'); do
+    (cd "$(dirname "$mod")" && go build ./... && go vet ./...)
+  done
+}
+
+cross_build() {
+  local target
+  for target in linux/arm64 darwin/arm64 windows/amd64; do
+    GOOS=${target%/*} GOARCH=${target#*/} CGO_ENABLED=0 go build -o /dev/null ./cmd/kcoord
+    GOOS=${target%/*} GOARCH=${target#*/} CGO_ENABLED=0 go vet ./...
+  done
+}
+
+# The command that README.md names, taken from there: what it says is what runs.
+readme_test() {
+  local command
+  command=$(sed -n 's/^<!-- test: \(.*\) -->$/\1/p' README.md)
+  [ -n "$command" ] || { echo 'README.md names no test command'; return 1; }
+  printf '%s\n' "$command"
+  bash -euo pipefail -c "$command"
+}
+
+short_fuzz() {
+  local pkg target
+  for pkg in $(go list ./...); do
+    for target in $(go test -list '^Fuzz' "$pkg" | grep '^Fuzz' || true); do
+      go test -run '^$' -fuzz "^$target\$" -fuzztime "$FUZZTIME" "$pkg"
+    done
+  done
+}
