@@ -3,7 +3,13 @@
 // and, made crashable, knows what would survive a power cut.
 package vfs
 
-import "io"
+import (
+	"errors"
+	"io"
+)
+
+// ErrLocked is what FS.Lock fails with when somebody else holds the lock.
+var ErrLocked = errors.New("locked by another process")
 
 // A File is an open file. ReadAt may run concurrently with everything else;
 // other methods are called by one owner at a time.
@@ -56,6 +62,9 @@ type FS interface {
 	// List returns the names in a directory, sorted.
 	List(dir string) ([]string, error)
 	Stat(name string) (Info, error)
+	// SetModTime sets the modification time in Unix milliseconds. It is a hint
+	// that a crash may lose.
+	SetModTime(name string, millis int64) error
 	// Lock takes an exclusive advisory lock on a file, made if missing; held by
 	// another process or FS user it fails with ErrLocked. Closing unlocks.
 	Lock(name string) (io.Closer, error)
