@@ -65,13 +65,13 @@ type Visit func(it *Item) error
 
 // Tail is where and how a journal ends.
 type Tail struct {
-	Next     Position // where the next entry goes
-	Entries  int64    // entries read
-	Items    int64    // items read, joined ones counted once
-	Synced   Position // the newest entry with the flag "everything before is synced"; where RewriteTail begins
-	Torn     []byte   // bytes of a torn entry at Next, to be saved aside; nil: none
-	Lost     int64    // valid entries behind the end, never acknowledged as durable (not PolicySync); then StartOver must be called
-	Highest  int64    // highest sequence among them
+	Next    Position // where the next entry goes
+	Entries int64    // entries read
+	Items   int64    // items read, joined ones counted once
+	Synced  Position // the newest entry with the flag "everything before is synced"; where RewriteTail begins
+	Torn    []byte   // bytes of a torn entry at Next, to be saved aside; nil: none
+	Lost    int64    // valid entries behind the end, never acknowledged as durable (not PolicySync); then StartOver must be called
+	Highest int64    // highest sequence among them
 }
 
 // Scan reads all entries from the snapshot's position on, calls visit (which
