@@ -35,7 +35,8 @@ const (
 	EventRequest EventKind = iota
 	// EventTimer carries Timer: it may be early or stale, which is harmless.
 	EventTimer
-	// EventTopicsDeleted carries Deleted: the topics' offsets become tombstones.
+	// EventTopicsDeleted carries Deleted: the topics' offsets become tombstones, in
+	// pieces that ask for a TimerWork until they are done.
 	EventTopicsDeleted
 	// EventUnload answers everything parked with NOT_COORDINATOR.
 	EventUnload
@@ -55,11 +56,33 @@ type Event struct {
 	Request kmsg.Request // may alias the network buffer: what is kept is copied
 
 	Timer   TimerKey
-	Deleted []string
+	Deleted []DeletedTopic
+}
+
+// A DeletedTopic is a topic that metadata no longer has.
+type DeletedTopic struct {
+	Name string
+	ID   [16]byte // offsets stored without an id match by name
 }
 
 // TimerKind is what a timer is for.
 type TimerKind uint8
+
+const (
+	// TimerSession ends a member's session (Group, Member).
+	TimerSession TimerKind = iota
+	// TimerPending forgets a member id that was handed out with MEMBER_ID_REQUIRED
+	// and never used (Group, Member).
+	TimerPending
+	// TimerJoin ends a group's join phase, its initial delay included (Group).
+	TimerJoin
+	// TimerSync removes the members that did not send SyncGroup (Group).
+	TimerSync
+	// TimerSweep starts a sweep over the shard for expired offsets and empty groups.
+	TimerSweep
+	// TimerWork goes on with work that is done in pieces. It is due at once.
+	TimerWork
+)
 
 // A TimerKey names a timer. Setting a timer again replaces its deadline.
 type TimerKey struct {
@@ -68,7 +91,8 @@ type TimerKey struct {
 	Member string
 }
 
-// A Timer asks for an EventTimer at (or after) Deadline.
+// A Timer asks for an EventTimer at (or after) Deadline. The strings of its key
+// belong to the shard and may be kept.
 type Timer struct {
 	Key      TimerKey
 	Deadline time.Duration // on the scale of Event.Mono
@@ -87,8 +111,8 @@ const NoDependency int64 = -1
 // A Reply answers the request that Token names.
 type Reply struct {
 	Token Token
-	// Response has its version set. Valid until the Result is reused: encode it
-	// before the next Step.
+	// Response has its version set. It may alias the request and the Result: encode
+	// it before the request's buffer or the Result is reused.
 	Response kmsg.Response
 	// DependsOn is the offset, in the shard's partition, of the newest record that
 	// the reply reveals: it may leave when that record is durable.
@@ -108,12 +132,28 @@ type Transition struct {
 	Members    int
 }
 
+// An Expiry tells of committed offsets that the coordinator removed on its own:
+// one per group, topic and piece of work. It is an observation like a Transition.
+type Expiry struct {
+	Group, Topic string
+	Partitions   int
+	Reason       string // ExpiredRetention, ExpiredTimestamp or ExpiredTopicDeleted
+}
+
 // A Result is everything a Step decided. The caller owns and reuses it.
 type Result struct {
 	Records     []Record
 	Replies     []Reply
 	Timers      []Timer
 	Transitions []Transition
+	Expiries    []Expiry
 
 	scratch // response objects and byte arenas reused between steps
 }
+
+// Reasons of an Expiry.
+const (
+	ExpiredRetention    = "older than offsets.retention.minutes"
+	ExpiredTimestamp    = "past the retention time given by the commit"
+	ExpiredTopicDeleted = "topic was deleted"
+)
