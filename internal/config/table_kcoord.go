@@ -1,0 +1,17 @@
+package config
+
+// kcoordProperties are kcoord's own.
+var kcoordProperties = []Property{
+	{Name: "kcoord.cluster.id", Type: String, Default: "", Doc: "Cluster id of a new data folder, made at random if not set."},
+	{Name: "kcoord.durability", Type: String, Default: "sync", Allowed: oneOf("sync", "interval", "os"), Doc: "When a write is answered: sync, after it is on disk; interval, at once and synced every kcoord.durability.interval.ms; os, at once and left to the operating system."},
+	{Name: "kcoord.durability.interval.ms", Type: Long, Default: "1000", Allowed: atLeast(1), Doc: "Time between syncs under kcoord.durability=interval."},
+	{Name: "kcoord.checkpoint.interval.ms", Type: Long, Default: "10000", Allowed: atLeast(1), Doc: "Longest time between checkpoints, which bound the time that recovery takes."},
+	{Name: "kcoord.checkpoint.bytes", Type: Long, Default: "33554432", Allowed: atLeast(1 << 20), Doc: "Bytes of journal after which a checkpoint is made before its time."},
+	{Name: "kcoord.journal.max.bytes", Type: Long, Default: "268435456", Allowed: atLeast(64 << 20), Doc: "Size of the journal at which writes are refused until a checkpoint has freed some of it."},
+	{Name: "kcoord.segment.write.delay.ms", Type: Long, Default: "5", Allowed: atLeast(0), Doc: "How long durable batches may wait to be written to their partition's log together."},
+	{Name: "kcoord.disk.reserve.bytes", Type: Long, Default: "67108864", Allowed: atLeast(0), Doc: "Free space below which writes are refused."},
+	{Name: "kcoord.corruption.policy", Type: String, Default: "refuse", Allowed: oneOf("refuse", "salvage", "truncate"), Doc: "What happens to a log that is damaged where it was durable: refuse closes the partition, salvage skips the damage, truncate cuts there."},
+	{Name: "kcoord.verify", Type: String, Default: "unclean", Allowed: oneOf("unclean", "always"), Doc: "When checksums of all topics are verified at the start; those of the offsets topic always are."},
+	{Name: "kcoord.inflate.max.bytes", Type: Long, Default: "67108864", Allowed: atLeast(1 << 20), Doc: "Size up to which a compressed batch is decompressed."},
+	{Name: "kcoord.offsets.max.message.bytes", Type: Int, Default: "8388608", Allowed: atLeast(1 << 20), Doc: "Largest batch of the offsets topic, which bounds the size of a group."},
+}
