@@ -22,6 +22,9 @@ type Waiter struct {
 	Slot       uint32 // and which
 	Generation uint32
 	Loop       int32
+	Key        int16  // of the request's API
+	Version    int16  // of the request
+	At         int64  // monotonic ns: since when it waits; only TakeWaiters looks at it
 	Answer     []byte // nil: the answer lies in the slot already
 }
 
@@ -120,10 +123,9 @@ type Options struct {
 	VerifyAlways       bool // every CRC of user topics at start, not only after an unclean stop
 
 	// Now is the wall clock, for timestamps, file names and retention; Mono is
-	// the monotonic clock, for intervals; After is time.After on that clock.
-	Now   func() time.Time
-	Mono  func() time.Duration
-	After func(d time.Duration) <-chan time.Time
+	// the monotonic clock, for intervals.
+	Now  func() time.Time
+	Mono func() time.Duration
 	// Random fills b; it makes the ids of a new folder.
 	Random func(b []byte)
 
@@ -187,9 +189,11 @@ type FolderInfo struct {
 	RefusedPartitions int           // see Partition.Err
 }
 
-// A Loop is a part of the store that needs a goroutine. Run returns nil after
-// stop is closed, or the error that must end the process.
+// A Loop is a part of the store that needs a goroutine: it calls Step, then waits
+// for next (0: not at all, negative: until woken only) or Wake, and so on. An
+// error of Step must end the process.
 type Loop struct {
 	Name string
-	Run  func(stop <-chan struct{}) error
+	Step func() (next time.Duration, err error)
+	Wake <-chan struct{}
 }

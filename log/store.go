@@ -22,14 +22,35 @@ func Open(o Options) (*Store, error) { return nil, errNotYet }
 func (s *Store) Folder() FolderInfo { return FolderInfo{} }
 
 // Loops are what the caller has to run, each in a goroutine of its own, until
-// Close: the flusher, the partition log writers, the checkpointer, the
-// preparer of journal files.
+// Close: the flusher, the partition log writer, the checkpointer, the preparer
+// of journal files, retention.
 func (s *Store) Loops() []Loop { return nil }
 
-// FlushStep makes the open round durable. It reports false if there was
-// nothing to do. An error must end the process: what was in flight may or may
-// not survive, and nothing of it has been answered.
-func (s *Store) FlushStep() (did bool, err error) { return false, errNotYet }
+// FlushStep makes the open round durable, if there is anything in it. An error
+// must end the process: what was in flight may or may not survive, and nothing
+// of it has been answered.
+func (s *Store) FlushStep() (next time.Duration, err error) { return -1, errNotYet }
+
+// Syncing is the monotonic time at which the round in flight was taken, 0 if none
+// is.
+func (s *Store) Syncing() time.Duration { return 0 }
+
+// A Position stands for a round: what a waiter waits for. Positions of several
+// partitions can be compared: the largest one implies the others. 0 is durable.
+type Position uint64
+
+// AwaitPosition reports whether pos is durable already; w is not kept then. Else
+// w is attached to that round.
+func (s *Store) AwaitPosition(pos Position, w Waiter) (durable bool) { return false }
+
+// OpenPosition is the position of the round that is open now: waiting for it
+// means waiting until there is room in a new one.
+func (s *Store) OpenPosition() Position { return 0 }
+
+// TakeWaiters removes the waiters with At below before from the round in flight
+// and the open one and appends them to dst. What they wait for may still become
+// durable.
+func (s *Store) TakeWaiters(before int64, dst []Waiter) []Waiter { return dst }
 
 // WriteStep writes batches that are due to one partition log and tells when
 // to call again (0: at once; negative: when something was appended).
@@ -118,6 +139,9 @@ func (p *Partition) AppendBatch(batch []byte) (base int64, duplicate bool, err e
 // is attached to the round that holds offset. An offset at or beyond the log's
 // end is a programmer's error.
 func (p *Partition) Await(offset int64, w Waiter) (durable bool) { return false }
+
+// Position is the position at which offset is durable.
+func (p *Partition) Position(offset int64) Position { return 0 }
 
 // LogStart is the lowest offset a reader may ask for.
 func (p *Partition) LogStart() int64 { return 0 }
