@@ -1,6 +1,7 @@
 // Package vfs is the file seam: the few file operations that the store needs,
-// with their contracts. OS is the real thing; Mem keeps everything in memory
-// and, made crashable, knows what would survive a power cut.
+// with their contracts. OS is the real thing; Mem keeps everything in memory;
+// Crashable also knows what would survive a power cut; Hooked makes operations
+// fail on purpose or writes them down.
 package vfs
 
 import (
@@ -11,8 +12,9 @@ import (
 // ErrLocked is what FS.Lock fails with when somebody else holds the lock.
 var ErrLocked = errors.New("locked by another process")
 
-// A File is an open file. ReadAt may run concurrently with everything else;
-// other methods are called by one owner at a time.
+// A File is an open file. ReadAt may run concurrently with everything else, and
+// so may writes to ranges that do not overlap, and syncs; a sync covers writes that
+// had returned when it began. Truncate and Close are called by one owner.
 type File interface {
 	io.ReaderAt
 	io.WriterAt
@@ -43,7 +45,8 @@ const (
 	ReadWrite
 	// Create opens for reading and writing; a missing file is made.
 	Create
-	// Truncate opens for reading and writing; an existing file loses its content.
+	// Truncate opens for reading and writing; a missing file is made, an existing
+	// one loses its content.
 	Truncate
 )
 
@@ -78,4 +81,18 @@ type Info struct {
 	Size    int64
 	ModTime int64 // Unix milliseconds
 	IsDir   bool
+}
+
+func (f OpenFlag) String() string {
+	switch f {
+	case ReadOnly:
+		return "read-only"
+	case ReadWrite:
+		return "read-write"
+	case Create:
+		return "create"
+	case Truncate:
+		return "truncate"
+	}
+	return "unknown flag"
 }
