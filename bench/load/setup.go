@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-const retryPause = 20 * time.Millisecond
+const retryPause = 2 * time.Millisecond
 
 // retry calls f until it answers another code than a transient one.
 func retry(what string, f func() (codeError, error)) error {
