@@ -7,6 +7,7 @@ import (
 
 	"github.com/kcoord/kcoord/log"
 	"github.com/kcoord/kcoord/netloop"
+	"github.com/kcoord/kcoord/wire"
 )
 
 // A session is what the broker knows of one connection. It is the connection's
@@ -22,6 +23,17 @@ type session struct {
 	// sets it to be cancelled. Written while a request of the connection is being
 	// applied.
 	onClose func()
+	// bench is what a connection on the goroutine transport works with: it runs
+	// beside its loop's others.
+	bench *bench
+}
+
+// A bench is what one request at a time is worked on with: one per event loop,
+// and one per goroutine connection.
+type bench struct {
+	decoder wire.Decoder
+	request request
+	counts  *counts
 }
 
 // A request is one request while a handler works on it. It is reused: nothing
@@ -38,19 +50,31 @@ type request struct {
 	// the frame and is reused: what is kept must be copied. Pooled requests own it.
 	message kmsg.Request
 
-	// mono and wall (Unix milliseconds) were read once for the pass that the
-	// request is part of.
+	// mono is the broker's monotonic time and wall the wall clock (Unix
+	// milliseconds) at the request's arrival.
 	mono time.Duration
 	wall int64
 
 	// pooled: the handler runs on a pool worker. Its answer travels by value.
 	pooled bool
+	// frame is the whole request; nil if pooled.
+	frame []byte
+}
+
+// onLoop reports whether the handler keeps other connections waiting: long work
+// has to go to the pool.
+func (r *request) onLoop() bool { return !r.pooled && !r.session.conn.Bulk() }
+
+// toPool has the request handled again by a pool worker, from a copy of its frame.
+func (r *request) toPool(b *Broker, out []byte) ([]byte, netloop.Verdict) {
+	b.pool.add(r.session, r.slot, r.frame)
+	return out, netloop.Hold
 }
 
 // respond appends resp as the request's whole answer.
 func (r *request) respond(out []byte, resp kmsg.Response) []byte {
 	resp.SetVersion(r.version)
-	return appendResponse(out, r.correlationID, resp)
+	return wire.AppendResponse(out, r.correlationID, resp)
 }
 
 // answer appends resp and answers at once: it depends on nothing.
@@ -58,23 +82,19 @@ func (r *request) answer(out []byte, resp kmsg.Response) ([]byte, netloop.Verdic
 	return r.respond(out, resp), netloop.Answered
 }
 
+// refuse answers with an error in the place that the API's schema has for it; if
+// there is none the connection is closed, as Kafka does.
+func (r *request) refuse(out []byte, code int16) ([]byte, netloop.Verdict) {
+	resp := wire.ErrorResponse(r.message, code)
+	if resp == nil {
+		return out, netloop.Close
+	}
+	return r.answer(out, resp)
+}
+
 // waiter is the request's place for the store to remember. answer is nil when
 // the answer's bytes stay in the slot.
 func (r *request) waiter(answer []byte) log.Waiter {
 	return log.Waiter{Conn: r.session.conn, Slot: r.slot.Index, Generation: r.slot.Generation,
-		Loop: int32(r.session.conn.Loop()), Answer: answer}
-}
-
-// appendResponse appends a response frame: length, correlation id, the tag
-// section of response header v1 where it has one, body.
-func appendResponse(dst []byte, correlationID int32, resp kmsg.Response) []byte {
-	start := len(dst)
-	dst = append(dst, 0, 0, 0, 0, byte(correlationID>>24), byte(correlationID>>16), byte(correlationID>>8), byte(correlationID))
-	if resp.IsFlexible() && resp.Key() != int16(kmsg.ApiVersions) {
-		dst = append(dst, 0)
-	}
-	dst = resp.AppendTo(dst)
-	n := len(dst) - start - 4
-	dst[start], dst[start+1], dst[start+2], dst[start+3] = byte(n>>24), byte(n>>16), byte(n>>8), byte(n)
-	return dst
+		Loop: int32(r.session.conn.Loop()), Key: r.key, Version: r.version, At: int64(r.mono), Answer: answer}
 }

@@ -1,0 +1,78 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/kcoord/kcoord/coordinator"
+	"github.com/kcoord/kcoord/log"
+	"github.com/kcoord/kcoord/netloop"
+)
+
+const (
+	// listPiece and describePiece are how many groups and members are visited under
+	// a shard's lock at a time: well under 100 µs.
+	listPiece     = 500
+	describePiece = 200
+)
+
+// listGroups serves ListGroups (16). Shards that cannot serve are left out; one
+// that still loads makes the whole answer an error, as in Kafka.
+func (b *Broker) listGroups(r *request, out []byte) ([]byte, netloop.Verdict) {
+	req := r.message.(*kmsg.ListGroupsRequest)
+	resp := kmsg.NewPtrListGroupsResponse()
+	shards := b.allShards()
+	if shards == nil {
+		resp.ErrorCode = codeCoordinatorLoadInProgress
+		return r.answer(out, resp)
+	}
+	var newest log.Position
+	for _, sh := range shards {
+		pass := coordinator.ListPass{States: req.StatesFilter, Types: req.TypesFilter}
+		code := sh.inPieces(func(core *coordinator.Shard) (done bool) {
+			done = core.ListGroups(&pass, listPiece)
+			newest = max(newest, positionOf(sh.partition, pass.DependsOn))
+			return done
+		})
+		if code == codeCoordinatorLoadInProgress {
+			refused := kmsg.NewPtrListGroupsResponse()
+			refused.ErrorCode = code
+			return r.answer(out, refused)
+		}
+		if code == codeNone {
+			resp.Groups = append(resp.Groups, pass.Groups...)
+		}
+	}
+	return r.awaitPosition(b.store, newest, r.respond(out, resp))
+}
+
+// describeGroups serves DescribeGroups (15).
+func (b *Broker) describeGroups(r *request, out []byte) ([]byte, netloop.Verdict) {
+	req := r.message.(*kmsg.DescribeGroupsRequest)
+	resp := kmsg.NewPtrDescribeGroupsResponse()
+	var newest log.Position
+	for _, group := range req.Groups {
+		sh := b.shardFor(group)
+		pass := coordinator.DescribePass{Group: group, Version: r.version}
+		code := sh.inPieces(func(core *coordinator.Shard) (done bool) {
+			done = core.DescribeGroup(&pass, describePiece)
+			newest = max(newest, positionOf(sh.partition, pass.DependsOn))
+			return done
+		})
+		if code != codeNone {
+			pass.Response = kmsg.NewDescribeGroupsResponseGroup()
+			pass.Response.Group, pass.Response.ErrorCode = group, code
+		}
+		if !req.IncludeAuthorizedOperations || pass.Response.ErrorCode != codeNone {
+			pass.Response.AuthorizedOperations = -2147483648
+		} else {
+			pass.Response.AuthorizedOperations = groupOperations
+		}
+		resp.Groups = append(resp.Groups, pass.Response)
+	}
+	return r.awaitPosition(b.store, newest, r.respond(out, resp))
+}
+
+// groupOperations are the operations on a group that somebody without
+// restrictions has, as a bit field of AclOperation: READ, DELETE, DESCRIBE,
+// DESCRIBE_CONFIGS, ALTER_CONFIGS.
+const groupOperations int32 = 1<<3 | 1<<6 | 1<<8 | 1<<10 | 1<<11

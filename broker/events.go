@@ -1,0 +1,81 @@
+package broker
+
+import (
+	"net"
+	"time"
+
+	"github.com/kcoord/kcoord/coordinator"
+	"github.com/kcoord/kcoord/log"
+	"github.com/kcoord/kcoord/netloop"
+)
+
+// This file turns what the parts report into log lines and metrics. Nothing
+// that decides anything depends on it.
+
+// tellStarted is the start-up line.
+func (b *Broker) tellStarted(begun time.Duration, folder log.FolderInfo) {
+	now, _ := b.options.Clock.Now()
+	kind := map[log.FolderKind]string{log.FolderNew: "new", log.FolderClean: "clean", log.FolderRecovered: "recovered"}[folder.Kind]
+	b.metrics.startTook.Store(int64(now - begun))
+	b.logger.Info().Str("address", b.Addr()).Str("folder", b.options.DataDir).Str("state", kind).
+		Str("durability", b.values().Durability).Int64("journal_entries", folder.Entries).
+		Int64("records", b.metrics.recordsLoaded.Load()).Int32("leader_epoch", folder.LeaderEpoch).
+		Dur("took", now-begun).Msg("ready")
+}
+
+// tellTransition notes a group's change of state.
+func (b *Broker) tellTransition(t *coordinator.Transition) {
+	b.metrics.transitions.Add(1)
+	b.logger.Info().Str("group", t.Group).Str("from", t.From).Str("to", t.To).Int32("generation", t.Generation).
+		Int("members", t.Members).Str("member", t.Member).Str("client", t.ClientID).Str("host", t.ClientHost).Msg(t.Reason)
+}
+
+// tellExpiry notes offsets that the coordinator removed on its own.
+func (b *Broker) tellExpiry(e *coordinator.Expiry) {
+	b.metrics.expired.Add(uint64(e.Partitions))
+	b.logger.Info().Str("group", e.Group).Str("topic", e.Topic).Int("partitions", e.Partitions).
+		Str("reason", e.Reason).Msg("committed offsets removed")
+}
+
+func (b *Broker) storeEvents() log.Events {
+	return log.Events{
+		Warn: func(kind, text string) { b.logger.Warn().Str("kind", kind).Msg(text) },
+		Round: func(bytes, items int, took time.Duration) {
+			b.metrics.rounds.Observe(took)
+			b.metrics.roundBytes.Add(uint64(bytes))
+			b.metrics.roundItems.Add(uint64(items))
+		},
+		Checkpoint: func(_ int, took time.Duration) { b.metrics.checkpoints.Observe(took) },
+		Refused: func(topic string, partition int32, err error) {
+			if err == nil {
+				b.logger.Info().Str("topic", topic).Int32("partition", partition).Msg("partition serves again")
+				return
+			}
+			b.logger.Error().Str("topic", topic).Int32("partition", partition).Err(err).Msg("partition closed")
+		},
+	}
+}
+
+func (b *Broker) transportEvents() netloop.Events {
+	return netloop.Events{
+		Accepted: func(netloop.Conn) { b.metrics.accepted.Add(1) },
+		Closed:   func(netloop.Conn, error) { b.metrics.closed.Add(1) },
+		Moved:    func(_ netloop.Conn, why netloop.MoveReason) { b.metrics.moved[why].Add(1) },
+		Refused: func(listener string, remote net.Addr, err error) {
+			b.metrics.refused.Add(1)
+			b.logger.Warn().Str("listener", listener).Stringer("peer", remote).Err(err).Msg("connection refused")
+		},
+		AcceptFailed: func(listener string, err error, failures int) {
+			b.logger.Warn().Str("listener", listener).Int("failures", failures).Err(err).Msg("cannot accept connections")
+		},
+		Panicked: func(c netloop.Conn, value any, stack []byte) {
+			b.metrics.panics.Add(1)
+			e := b.logger.Error().Interface("panic", value).Bytes("stack", stack)
+			if c != nil {
+				e = e.Stringer("peer", c.RemoteAddr())
+			}
+			e.Msg("a request panicked, its connection is closed")
+		},
+		Library: func(level, message string) { b.logger.Debug().Str("level", level).Msg(message) },
+	}
+}

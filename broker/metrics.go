@@ -1,0 +1,70 @@
+package broker
+
+import (
+	"strings"
+	"sync/atomic"
+
+	"github.com/kcoord/kcoord/internal/metrics"
+	"github.com/kcoord/kcoord/netloop"
+	"github.com/kcoord/kcoord/wire"
+)
+
+// counts are the counters of one event loop and the goroutine connections that
+// came from it.
+type counts struct {
+	requests [maxKey + 1]atomic.Uint64 // by API key
+	_        [64]byte                  // counters of two loops share no cache line
+}
+
+// brokerMetrics is what the broker counts.
+type brokerMetrics struct {
+	byLoop []counts
+
+	accepted, closed, refused atomic.Uint64 // connections
+	moved                     [4]atomic.Uint64
+	malformed, panics         atomic.Uint64
+	transitions, expired      atomic.Uint64
+	roundBytes, roundItems    atomic.Uint64
+	recordsLoaded, startTook  atomic.Int64
+	rounds, checkpoints       metrics.Histogram
+}
+
+// page writes all metrics in Prometheus' text format.
+func (b *Broker) metricsPage() []byte {
+	var t metrics.Text
+	m := &b.metrics
+	for _, api := range wire.APIs() {
+		var sum uint64
+		for i := range m.byLoop {
+			sum += m.byLoop[i].requests[api.Key].Load()
+		}
+		t.Counter("kcoord_requests_total", "Requests by API.", sum, "api", api.Name)
+	}
+	t.Counter("kcoord_requests_malformed_total", "Requests that closed their connection.", m.malformed.Load())
+	t.Counter("kcoord_request_panics_total", "Requests whose handling panicked.", m.panics.Load())
+	closed := m.closed.Load()
+	t.Gauge("kcoord_connections", "Open connections.", float64(m.accepted.Load()-closed))
+	t.Counter("kcoord_connections_closed_total", "Connections that were closed.", closed)
+	t.Counter("kcoord_connections_refused_total", "Connections refused at a limit.", m.refused.Load())
+	for why := range m.moved {
+		t.Counter("kcoord_connections_moved_total", "Connections that left their event loop.", m.moved[why].Load(),
+			"reason", netloop.MoveReason(why).String())
+	}
+	t.Counter("kcoord_group_transitions_total", "State changes of groups.", m.transitions.Load())
+	t.Counter("kcoord_offsets_expired_total", "Committed offsets removed by retention or topic deletion.", m.expired.Load())
+	t.Histogram("kcoord_journal_round_seconds", "Writing and syncing one round of the journal.", &m.rounds)
+	t.Counter("kcoord_journal_bytes_total", "Bytes written to the journal.", m.roundBytes.Load())
+	t.Counter("kcoord_journal_items_total", "Batches and metadata items written to the journal.", m.roundItems.Load())
+	t.Histogram("kcoord_checkpoint_seconds", "Checkpoints.", &m.checkpoints)
+	t.Gauge("kcoord_start_seconds", "From start to ready.", float64(m.startTook.Load())/1e9)
+	t.Gauge("kcoord_ready", "1 when every group is served.", truth(b.Ready()))
+	t.Gauge("kcoord_info", "What runs.", 1, "version", b.options.Version, "durability", strings.ToLower(b.values().Durability))
+	return t.Bytes()
+}
+
+func truth(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,158 @@
+package broker
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/kcoord/kcoord/coordinator"
+	"github.com/kcoord/kcoord/internal/config"
+	"github.com/kcoord/kcoord/internal/meta"
+	"github.com/kcoord/kcoord/log"
+)
+
+// open opens the data folder, starts the loops and loads the groups. It runs
+// once, beside the listeners.
+func (b *Broker) open() {
+	begun, _ := b.options.Clock.Now()
+	if err := b.openStore(begun); err != nil {
+		b.fail(err)
+	}
+}
+
+func (b *Broker) openStore(begun time.Duration) error {
+	store, err := log.Open(b.storeOptions())
+	if err != nil {
+		return err
+	}
+	b.store = store
+	folder := store.Folder()
+	b.clusterID = folder.ClusterID
+	b.setVersions(b.clusterID)
+	topic, err := b.ensureOffsetsTopic(store, folder.OffsetsPartitions)
+	if err != nil {
+		return err
+	}
+	b.rebuildConfig()
+	shards := make([]*shard, topic.Partitions)
+	for i := range shards {
+		p := store.Partition(log.TopicID(topic.ID), int32(i))
+		if p == nil {
+			panic(fmt.Sprintf("broker: partition %d of %s is not in the store", i, offsetsTopic))
+		}
+		shards[i] = newShard(b, int32(i), p)
+	}
+	b.shards.Store(&shards)
+	close(b.opened)
+	b.startLoops(store)
+	b.loadShards(shards, min(len(shards), runtime.GOMAXPROCS(0), maxLoaders), func(error) {
+		b.tellStarted(begun, folder)
+		close(b.ready)
+	})
+	return nil
+}
+
+// maxLoaders is how many partitions are loaded at once at most.
+const maxLoaders = 8
+
+// ensureOffsetsTopic returns the offsets topic; in a new folder it is made. No
+// loop runs yet, so the round is flushed here.
+func (b *Broker) ensureOffsetsTopic(store *log.Store, partitions int32) (*meta.Topic, error) {
+	if t := b.meta.Load().Topic(offsetsTopic); t != nil {
+		return t, nil
+	}
+	v := b.values()
+	_, wall := b.time.now()
+	t := &meta.Topic{Name: offsetsTopic, Partitions: partitions, Created: wall, Configs: []meta.Config{
+		{Name: "cleanup.policy", Value: "compact"},
+		{Name: "compression.type", Value: "producer"},
+		{Name: "max.message.bytes", Value: fmt.Sprint(v.OffsetsMaxMessageSize)},
+		{Name: "segment.bytes", Value: fmt.Sprint(v.OffsetsTopicSegmentBytes)},
+	}}
+	b.options.Random(t.ID[:])
+	t.ID[6], t.ID[8] = t.ID[6]&0x0f|0x40, t.ID[8]&0x3f|0x80 // a UUID of version 4, as Kafka's
+	if err := store.AppendMetadata([][]byte{meta.AppendTopic(nil, t)}, nil, false); err != nil {
+		return nil, fmt.Errorf("creating %s: %w", offsetsTopic, err)
+	}
+	if _, err := store.FlushStep(); err != nil {
+		return nil, fmt.Errorf("creating %s: %w", offsetsTopic, err)
+	}
+	if t = b.meta.Load().Topic(offsetsTopic); t == nil {
+		panic("broker: the offsets topic was made and is not there")
+	}
+	return t, nil
+}
+
+// startLoops starts what works in the background.
+func (b *Broker) startLoops(store *log.Store) {
+	run := func(l Loop) { b.options.Executor.Loop(l, b.stop, b.fail) }
+	for _, l := range store.Loops() {
+		run(Loop(l))
+	}
+	run(Loop{Name: "timers", Step: b.timers.step, Wake: b.timers.wake})
+	for i := range poolWorkers {
+		run(Loop{Name: fmt.Sprintf("pool %d", i), Step: b.pool.step, Wake: b.pool.wake})
+	}
+}
+
+func (b *Broker) storeOptions() log.Options {
+	v := b.values()
+	return log.Options{
+		FS: b.options.FS, Dir: b.options.DataDir, Metadata: b.data.metalog(),
+		Durability:         durabilities[v.Durability],
+		DurabilityInterval: v.DurabilityInterval,
+		CheckpointInterval: v.CheckpointInterval,
+		CheckpointBytes:    v.CheckpointBytes,
+		JournalMaxBytes:    v.JournalMaxBytes,
+		SegmentWriteDelay:  v.SegmentWriteDelay,
+		DiskReserveBytes:   v.DiskReserveBytes,
+		InflateMaxBytes:    v.InflateMaxBytes,
+		CorruptionPolicy:   corruptionPolicies[v.CorruptionPolicy],
+		VerifyAlways:       v.VerifyAlways,
+		Now: func() time.Time {
+			_, wall := b.options.Clock.Now()
+			return time.UnixMilli(wall)
+		},
+		Mono: func() time.Duration {
+			mono, _ := b.options.Clock.Now()
+			return mono
+		},
+		Random:            b.options.Random,
+		Version:           b.options.Version,
+		ClusterID:         v.ClusterID,
+		NodeID:            v.NodeID,
+		OffsetsPartitions: v.OffsetsTopicPartitions,
+		OnDurable:         b.release.durable,
+		OnAdvance:         b.data.advance,
+		Events:            b.storeEvents(),
+	}
+}
+
+var durabilities = map[string]log.Durability{
+	"sync": log.DurabilitySync, "interval": log.DurabilityInterval, "os": log.DurabilityOS,
+}
+
+var corruptionPolicies = map[string]log.CorruptionPolicy{
+	"refuse": log.CorruptionRefuse, "salvage": log.CorruptionSalvage, "truncate": log.CorruptionTruncate,
+}
+
+// rebuildConfig makes the configuration that holds from now on out of the
+// settings given at the start and those kept in metadata.
+func (b *Broker) rebuildConfig() {
+	c := b.config.Load()
+	b.groupConfig.Store(coordinatorConfig(c.Values()))
+}
+
+// coordinatorConfig is what the coordinator needs of the settings.
+func coordinatorConfig(v *config.Values) *coordinator.Config {
+	c := coordinator.DefaultConfig()
+	c.MinSessionTimeout = v.GroupMinSessionTimeout
+	c.MaxSessionTimeout = v.GroupMaxSessionTimeout
+	c.InitialRebalanceDelay = v.GroupInitialRebalanceDelay
+	c.MaxSize = v.GroupMaxSize
+	c.OffsetMetadataMaxBytes = v.OffsetMetadataMaxBytes
+	c.OffsetsRetention = v.OffsetsRetention
+	c.OffsetsRetentionCheckInterval = v.OffsetsRetentionCheckInterval
+	c.MaxMessageBytes = v.OffsetsMaxMessageSize
+	return c
+}

@@ -1,0 +1,94 @@
+package broker
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/kcoord/kcoord/coordinator"
+	"github.com/kcoord/kcoord/log"
+	"github.com/kcoord/kcoord/log/record"
+)
+
+// newShard returns a shard that is loading.
+func newShard(b *Broker, index int32, p *log.Partition) *shard {
+	sh := &shard{broker: b, index: index, partition: p}
+	sh.nextTimer.Store(int64(never))
+	sh.mu.core = coordinator.NewShard(index)
+	return sh
+}
+
+// load replays the shard's partition and makes the shard serve. Nobody else
+// touches the core meanwhile: the state is loading.
+func (sh *shard) load(inflateMax int64) error {
+	records, err := sh.replay(inflateMax)
+	if err != nil {
+		sh.mu.Lock()
+		sh.mu.state = shardFailed
+		sh.mu.Unlock()
+		return fmt.Errorf("loading partition %d of %s: %w", sh.index, offsetsTopic, err)
+	}
+	sh.broker.metrics.recordsLoaded.Add(records)
+	var after aftermath
+	sh.activate(&after)
+	sh.broker.conclude(&after)
+	return nil
+}
+
+func (sh *shard) replay(inflateMax int64) (records int64, err error) {
+	if err := sh.partition.Err(); err != nil {
+		return 0, err
+	}
+	reader := record.Reader{InflateMax: inflateMax}
+	err = sh.partition.Load(func(b record.Batch) error {
+		if b.Control() {
+			return nil
+		}
+		return reader.Each(b, func(rec record.Record) error {
+			records++
+			return sh.mu.core.Replay(rec.Offset, rec.Key, rec.Value)
+		})
+	})
+	return records, err
+}
+
+// activate ends loading: timers are armed.
+func (sh *shard) activate(after *aftermath) {
+	sh.mu.Lock()
+	defer sh.unlock()
+	sh.mu.core.SetNextOffset(sh.partition.LogEnd())
+	ev := &sh.mu.event
+	*ev = coordinator.Event{Config: sh.broker.groupConfig.Load(), Topics: sh.broker.meta.Load()}
+	ev.Mono, ev.Wall = sh.broker.time.now()
+	sh.mu.mono = ev.Mono
+	sh.mu.state = shardActive
+	sh.emitLocked(ev, func() { sh.mu.core.Loaded(ev, &sh.mu.result) })
+	sh.settleLocked(nil, 0, nil, after)
+}
+
+// loadShards loads all shards, some at a time, and calls done with the first
+// error, which does not keep the others from serving.
+func (b *Broker) loadShards(shards []*shard, workers int, done func(error)) {
+	var next, finished atomic.Int32
+	var firstError atomic.Pointer[error]
+	for range workers {
+		b.options.Executor.Go("load", func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(shards) {
+					break
+				}
+				if err := shards[i].load(b.values().InflateMaxBytes); err != nil {
+					firstError.CompareAndSwap(nil, &err)
+					b.logger.Error().Err(err).Msg("groups of this partition are not served")
+				}
+			}
+			if int(finished.Add(1)) == workers {
+				if err := firstError.Load(); err != nil {
+					done(*err)
+					return
+				}
+				done(nil)
+			}
+		})
+	}
+}

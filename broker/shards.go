@@ -1,0 +1,358 @@
+package broker
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kcoord/kcoord/coordinator"
+	"github.com/kcoord/kcoord/log"
+	"github.com/kcoord/kcoord/netloop"
+	"github.com/kcoord/kcoord/wire"
+)
+
+// Kafka's error codes that this file gives.
+const (
+	codeNone                      int16 = 0
+	codeCoordinatorLoadInProgress int16 = 14
+	codeNotCoordinator            int16 = 16
+)
+
+const (
+	// timersPerTurn is how many timers of a shard expire before its lock is given
+	// to others.
+	timersPerTurn = 16
+	// refusedRetry is when timers are tried again that may write and could not.
+	refusedRetry = 500 * time.Millisecond
+)
+
+// A shardState says whether a shard answers.
+type shardState uint8
+
+const (
+	shardLoading shardState = iota // COORDINATOR_LOAD_IN_PROGRESS
+	shardActive
+	shardFailed // NOT_COORDINATOR: its partition is damaged or was unreadable
+	shardClosed // NOT_COORDINATOR: the broker is stopping
+)
+
+// A parked is a request whose answer the coordinator gives in a later step.
+type parked struct {
+	conn          netloop.Conn
+	slot          netloop.Slot
+	correlationID int32
+	key, version  int16
+	gathering     *gathering // instead of all of the above
+}
+
+// A shard is one partition of __consumer_offsets: its coordinator, its log and
+// everything that waits for them.
+type shard struct {
+	broker    *Broker
+	index     int32
+	partition *log.Partition
+
+	// nextTimer is the earliest deadline of mu.timers, for the timer loop to read
+	// without the lock.
+	nextTimer atomic.Int64
+
+	mu struct {
+		sync.Mutex
+		state  shardState
+		core   *coordinator.Shard
+		event  coordinator.Event  // reused
+		result coordinator.Result // reused
+		// mono is the time of the last step: the core's time never goes back although
+		// events read the clock before they have the lock.
+		mono    time.Duration
+		records []log.Record // reused
+		timers  timerHeap
+		// parked is indexed by token; free holds the tokens of free places.
+		parked []parked
+		free   []coordinator.Token
+	}
+}
+
+// An aftermath is what a step wants done once the shard's lock is released.
+type aftermath struct {
+	done        []netloop.Completion
+	transitions []coordinator.Transition
+	expiries    []coordinator.Expiry
+}
+
+// shardFor returns the shard that owns a group, nil before the folder is open.
+func (b *Broker) shardFor(group string) *shard {
+	all := b.shards.Load()
+	if all == nil {
+		return nil
+	}
+	return (*all)[coordinator.PartitionFor(group, int32(len(*all)))]
+}
+
+// allShards is every shard, none before the folder is open.
+func (b *Broker) allShards() []*shard {
+	if all := b.shards.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+// group gives a request to the coordinator of its group: read, decided and
+// encoded under the shard's lock. What may write is refused while the store
+// cannot take more; heartbeats and reads go on.
+func (b *Broker) group(r *request, group string, out []byte) ([]byte, netloop.Verdict) {
+	sh := b.shardFor(group)
+	if sh == nil {
+		return b.refuseGroup(r, codeCoordinatorLoadInProgress, out)
+	}
+	var after aftermath
+	out, verdict, code := sh.request(r, coordinator.MayWrite(r.message), out, &after)
+	if code != codeNone {
+		return b.refuseGroup(r, code, out)
+	}
+	b.conclude(&after)
+	return out, verdict
+}
+
+// refuseGroup answers for a shard that cannot serve now.
+func (b *Broker) refuseGroup(r *request, code int16, out []byte) ([]byte, netloop.Verdict) {
+	var res coordinator.Result
+	ev := b.requestEvent(r, 0)
+	ev.Config, ev.Topics = b.groupConfig.Load(), b.meta.Load()
+	coordinator.Refuse(&ev, code, &res)
+	if len(res.Replies) != 1 {
+		return r.refuse(out, code)
+	}
+	return wire.AppendResponse(out, r.correlationID, res.Replies[0].Response), netloop.Answered
+}
+
+// requestEvent is the event of a request.
+func (b *Broker) requestEvent(r *request, token coordinator.Token) coordinator.Event {
+	return coordinator.Event{Kind: coordinator.EventRequest, Mono: r.mono, Wall: r.wall, Token: token, Request: r.message,
+		Client: coordinator.Client{ID: r.clientID, Host: r.session.host}}
+}
+
+// request steps the core with a request. If the core keeps it for later the
+// request is parked. A code says why it was not given to the core.
+func (sh *shard) request(r *request, writes bool, out []byte, after *aftermath) (_ []byte, verdict netloop.Verdict, code int16) {
+	sh.mu.Lock()
+	defer sh.unlock()
+	if code = sh.admitLocked(writes); code != codeNone {
+		return out, netloop.Answered, code
+	}
+	token := sh.reserveLocked()
+	sh.mu.event = sh.broker.requestEvent(r, token)
+	if needsEntropy(r.key) {
+		sh.broker.options.Random(sh.mu.event.Entropy[:])
+	}
+	sh.stepLocked(&sh.mu.event)
+	out, verdict, answered := sh.settleLocked(r, token, out, after)
+	if answered {
+		sh.mu.free = append(sh.mu.free, token)
+		return out, verdict, codeNone
+	}
+	sh.mu.parked[token] = parked{conn: r.session.conn, slot: r.slot, correlationID: r.correlationID, key: r.key, version: r.version}
+	return out, netloop.Hold, codeNone
+}
+
+// unlock is deferred by whoever steps the core. After a panic memory and log may
+// disagree: the shard answers no more and the process ends; what was
+// acknowledged is in the log.
+func (sh *shard) unlock() {
+	if p := recover(); p != nil {
+		sh.mu.state = shardFailed
+		sh.mu.Unlock()
+		sh.broker.fail(fmt.Errorf("partition %d of the offsets topic: panic: %v\n%s", sh.index, p, debug.Stack()))
+		return
+	}
+	sh.mu.Unlock()
+}
+
+// admitLocked tells why a request cannot be given to the core now.
+func (sh *shard) admitLocked(writes bool) int16 {
+	switch sh.mu.state {
+	case shardLoading:
+		return codeCoordinatorLoadInProgress
+	case shardActive:
+		if writes && sh.broker.store.Admit() != nil {
+			return codeCoordinatorNotAvailable
+		}
+		return codeNone
+	}
+	return codeNotCoordinator
+}
+
+// needsEntropy tells which requests may have a member id made for them.
+func needsEntropy(key int16) bool { return key == 11 || key == 68 }
+
+// stepLocked runs the core and appends its records.
+func (sh *shard) stepLocked(ev *coordinator.Event) {
+	sh.mu.mono = max(sh.mu.mono, ev.Mono)
+	ev.Mono = sh.mu.mono
+	ev.Config = sh.broker.groupConfig.Load()
+	ev.Topics = sh.broker.meta.Load() // under the lock: see locks.go
+	sh.emitLocked(ev, func() { sh.mu.core.Step(ev, &sh.mu.result) })
+}
+
+// emitLocked runs decide and appends the records that it left in the result.
+func (sh *shard) emitLocked(ev *coordinator.Event, decide func()) {
+	expected := sh.mu.core.NextOffset()
+	decide()
+	if len(sh.mu.result.Records) == 0 {
+		return
+	}
+	recs := sh.mu.records[:0]
+	for _, rec := range sh.mu.result.Records {
+		recs = append(recs, log.Record{Key: rec.Key, Value: rec.Value})
+	}
+	sh.mu.records = recs
+	base, err := sh.partition.AppendRecords(ev.Wall, recs)
+	if err != nil || base != expected {
+		// Memory is ahead of the log now. Nothing of this step is answered: its answers
+		// would depend on records that do not exist.
+		panic(fmt.Sprintf("%d records for offset %d went to %d: %v", len(recs), expected, base, err))
+	}
+}
+
+// settleLocked encodes the step's replies and sets its timers. own is the token
+// of r, whose answer goes to out; r may be nil. Answers of others are released
+// when durable.
+func (sh *shard) settleLocked(r *request, own coordinator.Token, out []byte, after *aftermath) (_ []byte, verdict netloop.Verdict, answered bool) {
+	res := &sh.mu.result
+	for i := range res.Replies {
+		reply := &res.Replies[i]
+		if r != nil && reply.Token == own {
+			out = wire.AppendResponse(out, r.correlationID, reply.Response)
+			out, verdict = r.await(sh.partition, reply.DependsOn, out)
+			answered = true
+			continue
+		}
+		sh.unparkLocked(reply, after)
+	}
+	for i := range res.Timers {
+		sh.mu.timers.set(res.Timers[i])
+	}
+	if len(res.Timers) > 0 {
+		sh.publishTimerLocked()
+	}
+	after.transitions = append(after.transitions, res.Transitions...)
+	after.expiries = append(after.expiries, res.Expiries...)
+	return out, verdict, answered
+}
+
+// publishTimerLocked shows the timer loop the earliest deadline.
+func (sh *shard) publishTimerLocked() {
+	next := sh.mu.timers.next()
+	if before := sh.nextTimer.Swap(int64(next)); int64(next) < before {
+		sh.broker.timers.wakeBefore(next)
+	}
+}
+
+// reserveLocked takes a free token.
+func (sh *shard) reserveLocked() coordinator.Token {
+	if n := len(sh.mu.free); n > 0 {
+		token := sh.mu.free[n-1]
+		sh.mu.free = sh.mu.free[:n-1]
+		return token
+	}
+	sh.mu.parked = append(sh.mu.parked, parked{})
+	return coordinator.Token(len(sh.mu.parked) - 1)
+}
+
+// unparkLocked answers a parked request.
+func (sh *shard) unparkLocked(reply *coordinator.Reply, after *aftermath) {
+	if int(reply.Token) >= len(sh.mu.parked) || sh.mu.parked[reply.Token] == (parked{}) {
+		panic(fmt.Sprintf("a reply for token %d, which nobody has", reply.Token))
+	}
+	p := sh.mu.parked[reply.Token]
+	sh.mu.parked[reply.Token] = parked{}
+	sh.mu.free = append(sh.mu.free, reply.Token)
+	if p.gathering != nil {
+		sh.takePart(p.gathering, reply, after)
+		return
+	}
+	answer := wire.AppendResponse(nil, p.correlationID, reply.Response)
+	w := log.Waiter{Conn: p.conn, Slot: p.slot.Index, Generation: p.slot.Generation, Loop: int32(p.conn.Loop()),
+		Key: p.key, Version: p.version, At: int64(sh.mu.mono), Answer: answer}
+	if reply.DependsOn < 0 || sh.partition.Await(reply.DependsOn, w) {
+		after.done = append(after.done, netloop.Completion{Conn: p.conn, Slot: p.slot, Answer: answer})
+	}
+}
+
+// conclude does what a step left to do without its lock.
+func (b *Broker) conclude(after *aftermath) {
+	if len(after.done) > 0 {
+		b.release.complete(after.done...)
+	}
+	for i := range after.transitions {
+		b.tellTransition(&after.transitions[i])
+	}
+	for i := range after.expiries {
+		b.tellExpiry(&after.expiries[i])
+	}
+}
+
+// expire lets the shard's timers expire whose time has come.
+func (sh *shard) expire(now time.Duration) {
+	for more := true; more; {
+		var after aftermath
+		more = sh.expireSome(now, &after)
+		sh.broker.conclude(&after)
+	}
+}
+
+// expireSome reports whether more timers are due.
+func (sh *shard) expireSome(now time.Duration, after *aftermath) (more bool) {
+	sh.mu.Lock()
+	defer sh.unlock()
+	if code := sh.admitLocked(true); code != codeNone {
+		sh.nextTimer.Store(int64(now + refusedRetry))
+		return false
+	}
+	for range timersPerTurn {
+		key, ok := sh.mu.timers.due(now)
+		if !ok {
+			break
+		}
+		ev := &sh.mu.event
+		*ev = coordinator.Event{Kind: coordinator.EventTimer, Mono: now, Timer: key}
+		_, ev.Wall = sh.broker.time.now()
+		sh.stepLocked(ev)
+		sh.settleLocked(nil, 0, nil, after)
+	}
+	sh.publishTimerLocked()
+	return sh.mu.timers.next() <= now
+}
+
+// topicsDeleted tells the shard that topics are gone; metadata no longer has them.
+func (sh *shard) topicsDeleted(topics []coordinator.DeletedTopic) bool {
+	return sh.event(coordinator.Event{Kind: coordinator.EventTopicsDeleted, Deleted: topics})
+}
+
+// event gives an event to an active shard. It reports false if the store could
+// not take what it writes.
+func (sh *shard) event(ev coordinator.Event) bool {
+	var after aftermath
+	ev.Mono, ev.Wall = sh.broker.time.now()
+	ok := sh.eventLocking(ev, &after)
+	sh.broker.conclude(&after)
+	return ok
+}
+
+func (sh *shard) eventLocking(ev coordinator.Event, after *aftermath) bool {
+	sh.mu.Lock()
+	defer sh.unlock()
+	if sh.admitLocked(ev.Kind != coordinator.EventUnload) != codeNone {
+		return false
+	}
+	sh.mu.event = ev
+	sh.stepLocked(&sh.mu.event)
+	sh.settleLocked(nil, 0, nil, after)
+	if ev.Kind == coordinator.EventUnload {
+		sh.mu.state = shardClosed
+		sh.nextTimer.Store(int64(never))
+	}
+	return true
+}

@@ -1,0 +1,43 @@
+package metrics
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// buckets is the number of a Histogram's buckets with an upper bound: 1 µs
+// times the powers of two, up to 34 s.
+const buckets = 26
+
+// A Histogram counts durations in buckets that double. The zero value is ready.
+type Histogram struct {
+	counts [buckets + 1]atomic.Uint64
+	sum    atomic.Int64 // nanoseconds
+}
+
+// Observe counts d. It never allocates.
+func (h *Histogram) Observe(d time.Duration) {
+	h.counts[bucketOf(d)].Add(1)
+	h.sum.Add(int64(d))
+}
+
+// bucketOf is the first bucket whose bound is not below d.
+func bucketOf(d time.Duration) int {
+	if d <= time.Microsecond {
+		return 0
+	}
+	return min(bits.Len64(uint64((d-1)/time.Microsecond)), buckets)
+}
+
+// Bound is the upper bound of bucket i.
+func bound(i int) time.Duration { return time.Microsecond << i }
+
+// Count is the number of observations.
+func (h *Histogram) Count() uint64 {
+	var n uint64
+	for i := range h.counts {
+		n += h.counts[i].Load()
+	}
+	return n
+}
