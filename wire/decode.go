@@ -16,24 +16,49 @@ func Decode(h Header) (kmsg.Request, error) {
 		return nil, fmt.Errorf("%w: key %d", ErrUnknownKey, h.Key)
 	}
 	req.SetVersion(h.Version)
-	if err := read(req, h, req.ReadFrom); err != nil {
+	body, err := inspect(h.Key, h.Version, h.Body)
+	if err != nil {
+		return nil, err
+	}
+	if err := readCopy(req, body); err != nil {
 		return nil, err
 	}
 	return req, nil
 }
 
-// read runs a kmsg decoder. kmsg was never seen to panic, but a frame comes from
-// outside: should it, that connection is closed and nobody else is disturbed.
-func read(req kmsg.Request, h Header, from func([]byte) error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: key %d version %d: decoder panicked: %v", ErrMalformed, h.Key, h.Version, p)
-		}
-	}()
-	if err := from(h.Body); err != nil {
-		return fmt.Errorf("%w: key %d version %d: %w", ErrMalformed, h.Key, req.GetVersion(), err)
+// An aliasing request can be read without copies of its strings.
+type aliasing interface {
+	kmsg.Request
+	kmsg.UnsafeReadFrom
+}
+
+func readCopy(req kmsg.Request, body []byte) (err error) {
+	defer guard(req, &err)
+	if err := req.ReadFrom(body); err != nil {
+		return malformed(req, err)
 	}
 	return nil
+}
+
+func readAlias(req aliasing, body []byte) (err error) {
+	defer guard(req, &err)
+	if err := req.UnsafeReadFrom(body); err != nil {
+		return malformed(req, err)
+	}
+	return nil
+}
+
+// guard is deferred around kmsg's decoders. They were never seen to panic, but a
+// frame comes from outside: should one, that connection is closed and nobody else
+// is disturbed.
+func guard(req kmsg.Request, err *error) {
+	if p := recover(); p != nil {
+		*err = malformed(req, fmt.Errorf("decoder panicked: %v", p))
+	}
+}
+
+func malformed(req kmsg.Request, err error) error {
+	return fmt.Errorf("%w: key %d version %d: %w", ErrMalformed, req.Key(), req.GetVersion(), err)
 }
 
 // A Decoder decodes like Decode, but keeps the values of the requests that come
@@ -55,21 +80,74 @@ const maxKept = 1024
 // Decode returns the request behind a header that ParseHeader accepted. Errors
 // are those of the function Decode.
 func (d *Decoder) Decode(h Header) (kmsg.Request, error) {
+	var req aliasing
 	switch h.Key {
-	case 12:
-		r := &d.heartbeat
-		*r = kmsg.HeartbeatRequest{Version: h.Version}
-		return r, read(r, h, r.UnsafeReadFrom)
-	case 8:
-		r := &d.offsetCommit
-		*r = kmsg.OffsetCommitRequest{Version: h.Version, Topics: kept(r.Topics)}
-		return r, read(r, h, r.UnsafeReadFrom)
-	case 9:
-		r := &d.offsetFetch
-		*r = kmsg.OffsetFetchRequest{Version: h.Version, Topics: kept(r.Topics), Groups: kept(r.Groups)}
-		return r, read(r, h, r.UnsafeReadFrom)
+	case keyHeartbeat:
+		d.heartbeat = kmsg.HeartbeatRequest{Version: h.Version}
+		req = &d.heartbeat
+	case keyOffsetCommit:
+		// The fields that a version does not have must not keep what the request
+		// before left there.
+		d.offsetCommit = kmsg.OffsetCommitRequest{Version: h.Version, Topics: kept(d.offsetCommit.Topics)}
+		req = &d.offsetCommit
+	case keyOffsetFetch:
+		d.offsetFetch = kmsg.OffsetFetchRequest{Version: h.Version, Topics: kept(d.offsetFetch.Topics), Groups: kept(d.offsetFetch.Groups)}
+		req = &d.offsetFetch
+	default:
+		return Decode(h)
 	}
-	return Decode(h)
+	if len(h.Body) <= maxTrusted {
+		if err := readAlias(req, h.Body); err != nil {
+			return nil, err
+		}
+		if !d.doubtful(h.Key) {
+			return req, nil
+		}
+	}
+	body, err := inspect(h.Key, h.Version, h.Body)
+	if err != nil {
+		return nil, err
+	}
+	if err := readAlias(req, body); err != nil {
+		return nil, err
+	}
+	return req, nil
+}
+
+// maxTrusted is the length of a body up to which a Decoder decodes without a
+// walk over it first: no limit on lists, strings or tagged fields can be passed in
+// so few bytes, and what kmsg makes of them is small.
+const maxTrusted = 4096
+
+// doubtful reports whether the request just decoded has an empty list. kmsg does
+// not tell null from empty, and null has to be refused in most lists.
+func (d *Decoder) doubtful(key int16) bool {
+	switch key {
+	case keyOffsetCommit:
+		topics := d.offsetCommit.Topics
+		for i := range topics {
+			if len(topics[i].Partitions) == 0 {
+				return true
+			}
+		}
+		return len(topics) == 0
+	case keyOffsetFetch:
+		topics, groups := d.offsetFetch.Topics, d.offsetFetch.Groups
+		for i := range topics {
+			if len(topics[i].Partitions) == 0 {
+				return true
+			}
+		}
+		for i := range groups {
+			for j := range groups[i].Topics {
+				if len(groups[i].Topics[j].Partitions) == 0 {
+					return true
+				}
+			}
+		}
+		return len(topics) == 0 && len(groups) == 0
+	}
+	return false
 }
 
 // kept returns the empty list on the memory of the one before, unless that was

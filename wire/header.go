@@ -15,9 +15,23 @@ var (
 	ErrMalformed          = errors.New("wire: malformed request")
 )
 
-// maxTags is the largest number of tagged fields in one section, the header's
-// included, as in Kafka since 4.4.
-const maxTags = 10_000
+// What is wrong with a malformed request.
+var (
+	errShort    = errors.New("ends too early")
+	errNull     = errors.New("is null")
+	errLong     = errors.New("is longer than 32767 bytes")
+	errElements = errors.New("has more than 1000000 elements")
+	errTags     = errors.New("tagged fields are malformed or more than 10000")
+)
+
+// A fieldError is what is wrong with one field.
+type fieldError struct {
+	field *field
+	what  error
+}
+
+func (e *fieldError) Error() string { return e.field.name + " " + e.what.Error() }
+func (e *fieldError) Unwrap() error { return e.what }
 
 // minHeader is the length of the shortest request header: key, version,
 // correlation id and the length of a null client id.

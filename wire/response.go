@@ -9,6 +9,10 @@ import (
 // AppendResponse appends an answer as it goes to the socket: length prefix,
 // response header (v1 if the answer is flexible, v0 if not and always for
 // ApiVersions), body in the response's version.
+//
+// kmsg writes a tagged field that is not at its default in every flexible version,
+// also in one that does not know it yet: whoever fills one in has to look at the
+// version.
 func AppendResponse(dst []byte, correlationID int32, resp kmsg.Response) []byte {
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0)

@@ -42,6 +42,13 @@ const noFlexible = 1<<15 - 1
 // response header v0, and an unsupported version is answered.
 const KeyApiVersions int16 = 18
 
+// The requests that a Decoder reuses.
+const (
+	keyOffsetCommit int16 = 8
+	keyOffsetFetch  int16 = 9
+	keyHeartbeat    int16 = 12
+)
+
 // apis is the table of supported APIs, indexed by API key: a version is in it
 // only when its behaviour exists. Everything that depends on what is supported
 // (ApiVersions answers, header checks, frame limits, documentation) is made from
