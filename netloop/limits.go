@@ -37,6 +37,9 @@ type Limits struct {
 	// WriteStall is how long a peer may take no byte of an answer that waits.
 	// Default 30 s.
 	WriteStall time.Duration
+	// Linger is how long a connection that was closed by the handler may stay
+	// half-open until the peer has taken the last answer and closed. Default 2 s.
+	Linger time.Duration
 	// Idle is how long a connection may be without any byte in or out
 	// (connections.max.idle.ms). Default 10 min.
 	Idle time.Duration
@@ -58,6 +61,7 @@ const (
 	defaultOutputBytes     = 256 << 20
 	defaultFrameStall      = 30 * time.Second
 	defaultWriteStall      = 30 * time.Second
+	defaultLinger          = 2 * time.Second
 	defaultIdle            = 10 * time.Minute
 )
 
@@ -80,6 +84,7 @@ func (l Limits) withDefaults() Limits {
 	orDefault(&l.OutputBytes, defaultOutputBytes)
 	orDefault(&l.FrameStall, defaultFrameStall)
 	orDefault(&l.WriteStall, defaultWriteStall)
+	orDefault(&l.Linger, defaultLinger)
 	orDefault(&l.Idle, defaultIdle)
 	return l
 }
@@ -104,6 +109,7 @@ func (l Limits) validate() error {
 		{"OutputBytes", l.OutputBytes, 1},
 		{"FrameStall", int64(l.FrameStall), 1},
 		{"WriteStall", int64(l.WriteStall), 1},
+		{"Linger", int64(l.Linger), 1},
 		{"Idle", int64(l.Idle), 1},
 		{"Conns", int64(l.Conns), 0},
 		{"ConnsPerAddress", int64(l.ConnsPerAddress), 0},

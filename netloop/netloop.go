@@ -29,12 +29,14 @@ const (
 	// Bulk: the connection has to be on the goroutine transport; the same frame is
 	// given again after the move. Never returned when Conn.Bulk() is true.
 	Bulk
-	// Close: what is owed so far is sent, then the connection is closed.
+	// Close: what is owed so far is sent, then what the handler appended to out, if
+	// anything, then the connection is closed. Frames behind are dropped.
 	Close
 )
 
-// A Slot names the place of one answer in a connection's order. A completion
-// whose generation is not the slot's own comes too late and is dropped.
+// A Slot names the place of one answer in a connection's order. Both fields
+// together never repeat for a connection, so a completion that comes too late (the
+// slot was completed before) is recognised and dropped.
 type Slot struct {
 	Index      uint32
 	Generation uint32
@@ -42,7 +44,7 @@ type Slot struct {
 
 // A Conn is one client connection as the handler sees it.
 type Conn interface {
-	// ID is unique over the life of the process.
+	// ID is unique over the life of the Server.
 	ID() uint64
 	// Loop is the index to give to Release. It does not change when the
 	// connection moves.
@@ -60,15 +62,21 @@ type Conn interface {
 }
 
 // A Handler is called for one connection at a time: never concurrently for the
-// same Conn, but concurrently for different ones.
+// same Conn, but concurrently for different ones. On an event loop no call may
+// block or take more than about a millisecond: all connections of the loop wait.
+// A call that panics costs its connection, nothing else.
 type Handler interface {
+	// OnOpen is the first call for a connection.
 	OnOpen(c Conn)
 	// FrameLimit tells the largest allowed length (the value of the prefix) of the
 	// frame that begins with these six bytes: the prefix itself and the first two
 	// bytes of the body. Zero refuses the frame: the connection is closed.
 	FrameLimit(head [6]byte) int
 	// OnFrame is given one frame without its length prefix. frame is valid during
-	// the call only. The answer, length prefix included, is appended to out.
+	// the call only. The answer, length prefix included, is appended to out, which
+	// is returned; with the verdicts None and Bulk the result is ignored. A
+	// completion may be released before OnFrame has returned. Where c.Bulk() is true
+	// the call may block; later frames of the connection wait, other things do not.
 	OnFrame(c Conn, slot Slot, frame, out []byte) ([]byte, Verdict)
 	// OnClose is the last call for a connection; its open slots are forgotten.
 	OnClose(c Conn, err error)

@@ -2,6 +2,7 @@ package netloop
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"time"
 )
@@ -96,3 +97,11 @@ var (
 	ErrStopping           = errors.New("server is stopping")
 	ErrMove               = errors.New("connection could not leave its event loop")
 )
+
+// verdictError says what is wrong with a verdict.
+func verdictError(v Verdict) error {
+	if v == Bulk {
+		return errors.New("netloop: verdict Bulk for a connection that is on the goroutine transport")
+	}
+	return fmt.Errorf("netloop: unknown verdict %d", v)
+}

@@ -3,19 +3,53 @@ package netloop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"net/netip"
 	"sync"
+	"sync/atomic"
+	"time"
 )
+
+// stopGrace is how long Stop waits for callbacks that are still running when all
+// connections have been closed.
+const stopGrace = 2 * time.Second
 
 // A Server owns connections: it accepts them, reads frames, calls the Handler
 // and sends answers. New starts nothing.
+//
+// Lock order: mu below and a stream's mu are never held together; a budget's lock comes
+// last. None is held while the Handler is called or bytes are moved.
 type Server struct {
 	options Options
 	limits  Limits
+	buffers buffers
+	input   budget
+	output  budget
+	loops   loops
+
+	// draining: no frame is applied any more. stopping: a connection with nothing left
+	// to send is closed. Both are set once.
+	draining atomic.Bool
+	stopping atomic.Bool
+	closing  chan struct{} // closed with draining
+	ended    chan struct{} // closed by Stop when all connections are gone
+	// background counts the goroutines that are no connection's, and calls of Serve.
+	background sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
-		stopping bool
+		started   bool
+		stopped   bool
+		listeners []net.Listener
+		// open counts connections that were admitted and are not gone.
+		// Invariant: the sum of perAddress is at most open.
+		open       int
+		perAddress map[netip.Addr]int
+		lastID     uint64
+		streams    []*stream
+		// empty, if not nil, is closed when open reaches zero.
+		empty chan struct{}
 	}
 }
 
@@ -26,37 +60,40 @@ func New(o Options) (*Server, error) {
 	if o.Handler == nil {
 		return nil, errors.New("netloop: no handler")
 	}
+	if o.Loops < 0 {
+		return nil, fmt.Errorf("netloop: %d event loops", o.Loops)
+	}
 	limits := o.Limits.withDefaults()
 	if err := limits.validate(); err != nil {
 		return nil, err
 	}
-	return &Server{options: o, limits: limits}, nil
+	if o.Mono == nil {
+		start := time.Now()
+		o.Mono = func() time.Duration { return time.Since(start) }
+	}
+	s := &Server{options: o, limits: limits, closing: make(chan struct{}), ended: make(chan struct{})}
+	s.input.limit, s.output.limit = limits.InputBytes, limits.OutputBytes
+	s.mu.perAddress = make(map[netip.Addr]int)
+	return s, nil
 }
 
-// Start starts the event loops. It comes before Serve, ServeConn and Release,
-// once.
+// now is the server's clock in nanoseconds, never zero.
+func (s *Server) now() int64 { return int64(s.options.Mono()) + 1 }
+
+// Start starts the event loops and what watches over the connections. It comes
+// before Serve, ServeConn and Release, once.
 func (s *Server) Start() error {
-	return nil
-}
-
-// Loops is the number of values that Conn.Loop takes: 0 to Loops()-1. It does not
-// change after Start.
-func (s *Server) Loops() int {
-	return 1
-}
-
-// Serve accepts connections from l until Stop or until l is closed, and blocks
-// meanwhile; one call per listener, each in a goroutine of the caller's. name is
-// what Conn.Listener tells. It closes l. Lack of descriptors or memory does not
-// end it. The result is nil after Stop, else what Accept said.
-func (s *Server) Serve(name string, l net.Listener) error {
-	return nil
-}
-
-// ServeConn serves one connection on the goroutine transport, whatever it is
-// (net.Pipe, TLS), and returns at once; the server owns conn from here on. Errors:
-// ErrStopping, ErrTooMany, ErrTooManyFromAddress; conn is closed then.
-func (s *Server) ServeConn(name string, conn net.Conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.started {
+		return errors.New("netloop: started twice")
+	}
+	if err := s.startLoops(); err != nil {
+		return err
+	}
+	s.mu.started = true
+	s.background.Add(1)
+	go s.reapEvery(s.limits.tick())
 	return nil
 }
 
@@ -64,12 +101,44 @@ func (s *Server) ServeConn(name string, conn net.Conn) error {
 // peer and may be called under locks; it does not call the Handler before it
 // returns. Completions for closed connections, or that come too late, are dropped.
 func (s *Server) Release(loop int, done []Completion) {
+	var few [16]*stream
+	start := few[:0]
+	rest := 0 // of done, for connections that live on the loop
+	for i := range done {
+		c := done[i].Conn.(*conn)
+		if c.server != s || c.index != loop {
+			panic(fmt.Sprintf("netloop: completion for a connection of loop %d released to loop %d", c.index, loop))
+		}
+		st := c.stream.Load()
+		if st == nil {
+			rest++
+		} else if st.complete(&done[i]) {
+			start = append(start, st)
+		}
+	}
+	if rest > 0 {
+		s.releaseOnLoop(loop, done)
+	}
+	// Only now: answers of one connection that were completed together leave together.
+	for _, st := range start {
+		go st.drain()
+	}
 }
 
 // Drain closes the listeners and gives the handler no further frame; answers
 // that are owed still come by Release and are sent. It returns at once. The
 // caller completes what it has parked, then calls Stop.
 func (s *Server) Drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining.Load() {
+		return
+	}
+	s.draining.Store(true)
+	close(s.closing)
+	for _, l := range s.mu.listeners {
+		l.Close()
+	}
 }
 
 // Stop drains, waits until every answer that is ready has been sent and nothing is
@@ -78,5 +147,58 @@ func (s *Server) Drain() {
 // error is ctx's if peers that did not read, or slots never completed, made it
 // run out.
 func (s *Server) Stop(ctx context.Context) error {
-	return nil
+	s.Drain()
+	s.mu.Lock()
+	if s.mu.stopped || !s.mu.started {
+		s.mu.stopped = true
+		s.mu.Unlock()
+		return nil
+	}
+	s.mu.stopped = true
+	empty := make(chan struct{})
+	if s.mu.open == 0 {
+		close(empty)
+	} else {
+		s.mu.empty = empty
+	}
+	s.mu.Unlock()
+	s.stopping.Store(true)
+	for _, st := range s.listStreams(nil) {
+		st.stop()
+	}
+	s.wakeLoops()
+	var err error
+	select {
+	case <-empty:
+	case <-ctx.Done():
+		err = fmt.Errorf("netloop: stopping: %w", ctx.Err())
+	}
+	s.stopLoops()
+	for _, st := range s.listStreams(nil) {
+		st.kill(ErrStopping)
+	}
+	close(s.ended)
+	if !s.waitEnded(empty) && err == nil {
+		err = errors.New("netloop: stopping: callbacks do not return")
+	}
+	return err
+}
+
+// waitEnded waits until everything this server began has ended; false: something
+// hangs in a callback.
+func (s *Server) waitEnded(empty <-chan struct{}) bool {
+	ended := make(chan struct{})
+	go func() {
+		<-empty
+		s.background.Wait()
+		close(ended)
+	}()
+	t := time.NewTimer(stopGrace)
+	defer t.Stop()
+	select {
+	case <-ended:
+		return true
+	case <-t.C:
+		return false
+	}
 }

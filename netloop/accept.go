@@ -1,0 +1,234 @@
+package netloop
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+)
+
+const (
+	// acceptPause is how long accepting rests when descriptors or memory are short.
+	acceptPause = 50 * time.Millisecond
+	// acceptNews is how often at most that is told.
+	acceptNews = time.Second
+)
+
+// Serve accepts connections from l until Stop or until l is closed, and blocks
+// meanwhile; one call per listener, each in a goroutine of the caller's. name is
+// what Conn.Listener tells. It closes l. Lack of descriptors or memory does not
+// end it. The result is nil after Stop, else what Accept said.
+func (s *Server) Serve(name string, l net.Listener) error {
+	defer l.Close()
+	if !s.addListener(l) {
+		return nil
+	}
+	defer s.removeListener(l)
+	var failures int
+	var told time.Duration
+	for {
+		nc, err := l.Accept()
+		switch {
+		case err == nil:
+			s.admit(name, nc)
+		case s.draining.Load():
+			return nil
+		case shortage(err):
+			failures++
+			if now := s.options.Mono(); told == 0 || now-told >= acceptNews {
+				s.tellAcceptFailed(name, err, failures)
+				failures, told = 0, now
+			}
+			if !s.rest(acceptPause) {
+				return nil
+			}
+		default:
+			return fmt.Errorf("netloop: accept on %s: %w", l.Addr(), err)
+		}
+	}
+}
+
+// shortage reports whether an error of Accept may pass by itself.
+func shortage(err error) bool {
+	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,
+		syscall.ECONNABORTED, syscall.EPROTO, syscall.EPERM} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	var t interface{ Temporary() bool }
+	return errors.As(err, &t) && t.Temporary()
+}
+
+// rest waits; false: the server drains.
+func (s *Server) rest(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-s.closing:
+		return false
+	}
+}
+
+func (s *Server) tellAcceptFailed(name string, err error, failures int) {
+	if f := s.options.Events.AcceptFailed; f != nil {
+		f(name, err, failures)
+	}
+}
+
+func (s *Server) tellRefused(name string, remote net.Addr, err error) {
+	if f := s.options.Events.Refused; f != nil {
+		f(name, remote, err)
+	}
+}
+
+// admit opens an accepted connection or closes it.
+func (s *Server) admit(name string, nc net.Conn) {
+	c, err := s.newConn(name, nc)
+	if err != nil {
+		nc.Close()
+		s.tellRefused(name, nc.RemoteAddr(), err)
+		return
+	}
+	if s.onLoop(nc) {
+		if err := s.enroll(c, nc); err != nil {
+			s.forget(c)
+			s.tellRefused(name, c.remote, err)
+		}
+		return
+	}
+	s.startStream(c, nc)
+}
+
+// ServeConn serves one connection on the goroutine transport, whatever it is
+// (net.Pipe, TLS), and returns at once; the server owns conn from here on. Errors:
+// ErrStopping, ErrTooMany, ErrTooManyFromAddress; conn is closed then.
+func (s *Server) ServeConn(name string, conn net.Conn) error {
+	c, err := s.newConn(name, conn)
+	if err != nil {
+		conn.Close()
+		s.tellRefused(name, conn.RemoteAddr(), err)
+		return err
+	}
+	s.startStream(c, conn)
+	return nil
+}
+
+// newConn counts a connection, if the limits allow it.
+func (s *Server) newConn(name string, nc net.Conn) (*conn, error) {
+	c := &conn{
+		server:   s,
+		listener: name,
+		local:    ownAddr(nc.LocalAddr()),
+		remote:   ownAddr(nc.RemoteAddr()),
+	}
+	c.address = peerAddress(c.remote)
+	c.slots.pools = &s.buffers
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.draining.Load() || !s.mu.started:
+		return nil, ErrStopping
+	case s.limits.Conns > 0 && s.mu.open >= s.limits.Conns:
+		return nil, ErrTooMany
+	case s.limits.ConnsPerAddress > 0 && c.address.IsValid() && s.mu.perAddress[c.address] >= s.limits.ConnsPerAddress:
+		return nil, ErrTooManyFromAddress
+	}
+	s.mu.open++
+	if c.address.IsValid() {
+		s.mu.perAddress[c.address]++
+	}
+	s.mu.lastID++
+	c.id = s.mu.lastID
+	c.index = int(c.id % uint64(s.Loops()))
+	return c, nil
+}
+
+// ownAddr returns a copy where the original is written to later: the network library
+// changes the local names of unix sockets in place.
+func ownAddr(a net.Addr) net.Addr {
+	if u, ok := a.(*net.UnixAddr); ok && u != nil {
+		copied := *u
+		return &copied
+	}
+	return a
+}
+
+// forget takes a connection off the counts.
+func (s *Server) forget(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forgetLocked(c)
+}
+
+// forgetLocked is forget. REQUIRES s.mu.
+func (s *Server) forgetLocked(c *conn) {
+	s.mu.open--
+	if c.address.IsValid() {
+		if s.mu.perAddress[c.address]--; s.mu.perAddress[c.address] == 0 {
+			delete(s.mu.perAddress, c.address)
+		}
+	}
+	if s.mu.open == 0 && s.mu.empty != nil {
+		close(s.mu.empty)
+		s.mu.empty = nil
+	}
+}
+
+// startStream begins the life of a connection on the goroutine transport.
+func (s *Server) startStream(c *conn, nc net.Conn) {
+	st := newStream(c, nc)
+	c.stream.Store(st)
+	s.addStream(st)
+	go st.run(true)
+}
+
+func (s *Server) addStream(st *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.place = len(s.mu.streams)
+	s.mu.streams = append(s.mu.streams, st)
+}
+
+// removeStream is the end of a stream: the connection is no longer counted.
+func (s *Server) removeStream(st *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := len(s.mu.streams) - 1
+	s.mu.streams[st.place] = s.mu.streams[last]
+	s.mu.streams[st.place].place = st.place
+	s.mu.streams[last] = nil
+	s.mu.streams = s.mu.streams[:last]
+	s.forgetLocked(st.c)
+}
+
+func (s *Server) listStreams(into []*stream) []*stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append(into, s.mu.streams...)
+}
+
+func (s *Server) addListener(l net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining.Load() || !s.mu.started {
+		return false
+	}
+	s.mu.listeners = append(s.mu.listeners, l)
+	s.background.Add(1)
+	return true
+}
+
+func (s *Server) removeListener(l net.Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, other := range s.mu.listeners {
+		if other == l {
+			s.mu.listeners = append(s.mu.listeners[:i], s.mu.listeners[i+1:]...)
+		}
+	}
+	s.background.Done()
+}

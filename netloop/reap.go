@@ -1,0 +1,60 @@
+package netloop
+
+import (
+	"time"
+)
+
+const (
+	maxTick = time.Second
+	minTick = 5 * time.Millisecond
+)
+
+// tick is how often connections are looked over: often enough for the shortest of
+// the time limits.
+func (l Limits) tick() time.Duration {
+	shortest := min(l.FrameStall, l.WriteStall, l.Idle, l.Linger)
+	return min(max(shortest/8, minTick), maxTick)
+}
+
+// reapEvery looks over all connections until the server has stopped.
+func (s *Server) reapEvery(tick time.Duration) {
+	defer s.background.Done()
+	t := time.NewTicker(tick)
+	defer t.Stop()
+	var streams []*stream
+	for {
+		select {
+		case <-s.ended:
+			return
+		case <-t.C:
+		}
+		now := s.now()
+		streams = s.listStreams(streams[:0])
+		for _, st := range streams {
+			if why := st.overdue(now); why != nil {
+				st.kill(why)
+			}
+		}
+		clear(streams)
+		s.reapLoops()
+	}
+}
+
+// overdue returns why the connection has to be closed now, nil if it has not.
+func (st *stream) overdue(now int64) error {
+	l := &st.c.server.limits
+	past := func(since int64, limit time.Duration) bool {
+		return since != 0 && now-since >= int64(limit)
+	}
+	switch {
+	case past(st.writeSince.Load(), l.WriteStall):
+		return ErrWriteStalled
+	case past(st.lingerSince.Load(), l.Linger):
+		return ErrClosedByHandler
+	case past(st.frameSince.Load(), l.FrameStall), past(st.passSince.Load(), l.FrameStall):
+		return ErrFrameStalled
+	case past(st.active.Load(), l.Idle):
+		return ErrIdle
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+//go:build unix
+
+package netloop
+
+import (
+	"io"
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// rawConn returns what is needed to see every byte of progress of a write, nil if rw
+// is not simply a socket.
+func rawConn(rw io.ReadWriteCloser) syscall.RawConn {
+	switch rw.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		raw, err := rw.(syscall.Conn).SyscallConn()
+		if err == nil {
+			return raw
+		}
+	}
+	return nil
+}
+
+// writeSome writes st.pending as far as the socket takes it; false: wait until it takes
+// more.
+func (st *stream) writeSome(fd uintptr) bool {
+	for len(st.pending) > 0 {
+		n, err := unix.Write(int(fd), st.pending)
+		if n > 0 {
+			st.pending = st.pending[n:]
+			st.progress()
+		}
+		switch err {
+		case nil, unix.EINTR:
+		case unix.EAGAIN:
+			return false
+		default:
+			st.failed = err
+			return true
+		}
+	}
+	return true
+}
