@@ -89,6 +89,9 @@ type Completion struct {
 	// Answer, if not nil, is the whole answer, length prefix included; netloop owns
 	// it from here on. If nil, the bytes that OnFrame left in the slot are sent.
 	Answer []byte
+	// Edit, if Answer is nil, is given the bytes that OnFrame left in the slot, by the
+	// slot's owner; what it returns is sent instead and belongs to netloop.
+	Edit func(answer []byte) []byte
 	// Close sends what is owed up to and including this answer, then closes.
 	Close bool
 }

@@ -26,8 +26,10 @@ type slot struct {
 	own    []byte
 	pooled bool
 	state  slotState
-	// early: the completion came while the handler was still in OnFrame.
+	// early: the completion came while the handler was still in OnFrame; edit is what
+	// it wants done with the answer then.
 	early bool
+	edit  func([]byte) []byte
 	// close: the connection ends when this answer has been sent.
 	close bool
 }
@@ -154,8 +156,21 @@ func (s *slots) later(number uint64, answer []byte, hold bool) {
 	}
 	if e.answer == nil {
 		s.fill(e, answer)
+		s.edited(e, e.edit)
 	}
+	e.edit = nil
 	e.state = slotDone
+}
+
+// edited replaces the answer by what edit, if there is one, makes of it.
+func (s *slots) edited(e *slot, edit func([]byte) []byte) {
+	if edit == nil {
+		return
+	}
+	answer := edit(e.answer)
+	s.drop(e)
+	e.answer = answer
+	s.bytes += len(answer)
 }
 
 // complete takes a completion; false: it came too late.
@@ -177,8 +192,11 @@ func (s *slots) complete(done *Completion) bool {
 		e.close, s.closing = true, true
 	}
 	if e.state == slotApplying {
-		e.early = true
+		e.early, e.edit = true, done.Edit
 		return true
+	}
+	if done.Answer == nil {
+		s.edited(e, done.Edit)
 	}
 	e.state = slotDone
 	if s.held && s.hold == number {
