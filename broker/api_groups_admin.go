@@ -63,7 +63,7 @@ func (b *Broker) describeGroups(r *request, out []byte) ([]byte, netloop.Verdict
 			pass.Response.Group, pass.Response.ErrorCode = group, code
 		}
 		if !req.IncludeAuthorizedOperations || pass.Response.ErrorCode != codeNone {
-			pass.Response.AuthorizedOperations = -2147483648
+			pass.Response.AuthorizedOperations = noOperations
 		} else {
 			pass.Response.AuthorizedOperations = groupOperations
 		}
@@ -71,6 +71,9 @@ func (b *Broker) describeGroups(r *request, out []byte) ([]byte, netloop.Verdict
 	}
 	return r.awaitPosition(b.store, newest, r.respond(out, resp))
 }
+
+// noOperations says that authorized operations were not asked for.
+const noOperations int32 = -2147483648
 
 // groupOperations are the operations on a group that somebody without
 // restrictions has, as a bit field of AclOperation: READ, DELETE, DESCRIBE,

@@ -52,3 +52,5 @@ func infoOf(t *meta.Topic) log.TopicInfo {
 		MaxCompactionLag: 1<<63 - 1, MinCleanableRatio: 0.5, FileDeleteDelay: 60e3, Compact: true, CompressionType: "producer",
 		TimestampBeforeMax: 1<<63 - 1, TimestampAfterMax: 3600e3}}
 }
+
+const codeRequestTimedOut int16 = 7

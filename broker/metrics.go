@@ -25,6 +25,7 @@ type brokerMetrics struct {
 	malformed, panics         atomic.Uint64
 	transitions, expired      atomic.Uint64
 	roundBytes, roundItems    atomic.Uint64
+	stalled                   atomic.Uint64
 	recordsLoaded, startTook  atomic.Int64
 	rounds, checkpoints       metrics.Histogram
 }
@@ -53,6 +54,7 @@ func (b *Broker) metricsPage() []byte {
 	t.Counter("kcoord_group_transitions_total", "State changes of groups.", m.transitions.Load())
 	t.Counter("kcoord_offsets_expired_total", "Committed offsets removed by retention or topic deletion.", m.expired.Load())
 	t.Histogram("kcoord_journal_round_seconds", "Writing and syncing one round of the journal.", &m.rounds)
+	t.Counter("kcoord_requests_stalled_total", "Requests answered with an error because a sync took too long.", m.stalled.Load())
 	t.Counter("kcoord_journal_bytes_total", "Bytes written to the journal.", m.roundBytes.Load())
 	t.Counter("kcoord_journal_items_total", "Batches and metadata items written to the journal.", m.roundItems.Load())
 	t.Histogram("kcoord_checkpoint_seconds", "Checkpoints.", &m.checkpoints)

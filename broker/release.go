@@ -58,7 +58,7 @@ func (r *releaser) complete(done ...netloop.Completion) {
 }
 
 // A wakeUp is the Conn of a Waiter that is not an answer: it is called, and must
-// not block.
+// not block. Such a Waiter has At: neverLate.
 type wakeUp func()
 
 // await says when the answer in out may go: now or, attached to the round that

@@ -205,7 +205,7 @@ func (t *timers) step() (time.Duration, error) {
 		}
 		next = min(next, time.Duration(sh.nextTimer.Load()))
 	}
-	next = min(next, t.broker.alarms.expire(now))
+	next = min(next, t.broker.alarms.expire(now), t.broker.answerStalled(now))
 	t.sleepingUntil.Store(int64(next))
 	now, _ = t.broker.time.now()
 	return max(0, next-now), nil
