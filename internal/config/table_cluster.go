@@ -2,7 +2,7 @@ package config
 
 // clusterProperties are about the node, its cluster, and what is watched over it.
 var clusterProperties = []Property{
-	{Name: "node.id", Type: Int, Null: true, Allowed: atLeast(0), Doc: "Id of this broker."},
+	{Name: "node.id", Type: Int, Default: "1", Allowed: atLeast(0), Doc: "Id of this broker."},
 	{Name: "broker.id", Type: Int, Default: "-1", Doc: "Older name of node.id."},
 	{Name: "broker.rack", Type: String, Null: true, Doc: "Rack of this broker, shown to clients."},
 	{Name: "process.roles", Type: List, Null: true, Allowed: oneOf("broker", "controller"), Stance: Accepted, Doc: "Roles of this process; kcoord is broker and controller in one."},

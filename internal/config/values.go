@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -153,13 +154,145 @@ func (v *Values) bindings() map[string]any {
 	}
 }
 
+// madeOf are the honoured properties that have no binding: values are made of
+// several of them, in fill or for a topic.
+var madeOf = []string{"node.id", "broker.id", "listeners", "advertised.listeners", "listener.security.protocol.map",
+	"controller.listener.names", "log.dir", "log.dirs", "kcoord.verify"}
+
 // fill makes the typed values of a configuration whose settings were checked one
-// by one, and checks what holds between them.
+// by one, and checks what has to hold between them.
 func (v *Values) fill(c *Config) error {
 	for name, into := range v.bindings() {
 		store(into, name, c.Get(name))
 	}
+	v.ConsumerMigrationPolicy = strings.ToLower(v.ConsumerMigrationPolicy)
+	v.VerifyAlways = c.Get("kcoord.verify") == "always"
+	var err error
+	if v.NodeID, err = c.nodeID(); err != nil {
+		return err
+	}
+	if v.LogDirs, err = c.logDirs(); err != nil {
+		return err
+	}
+	if v.Listeners, err = c.listeners(); err != nil {
+		return err
+	}
+	if !slices.Contains(v.GroupProtocols, "classic") {
+		return c.wrong("group.coordinator.rebalance.protocols", "must have classic")
+	}
+	if v.ConsumerAssignors, err = c.assignors(); err != nil {
+		return err
+	}
+	if err := c.checkBounds(); err != nil {
+		return err
+	}
+	_, err = c.Topic(nil)
+	return err
+}
+
+// nodeID is node.id, else its older name.
+func (c *Config) nodeID() (int32, error) {
+	node, nodeSet := c.Lookup("node.id")
+	broker, brokerSet := c.Lookup("broker.id")
+	brokerSet = brokerSet && broker.Value != "-1"
+	id := c.Get("node.id")
+	switch {
+	case nodeSet && brokerSet && node.Value != broker.Value:
+		return 0, c.wrong("broker.id", "must be the same as node.id, which is %s", node.Value)
+	case brokerSet && !nodeSet:
+		id = broker.Value
+	}
+	n, err := integer[int32](id, 32)
+	if err != nil || n < 0 {
+		return 0, c.wrong("broker.id", "must be %s", atLeast(0).describe(Int))
+	}
+	return n, nil
+}
+
+// logDirs is log.dirs, else log.dir.
+func (c *Config) logDirs() ([]string, error) {
+	name := "log.dirs"
+	if c.Get(name) == "" {
+		name = "log.dir"
+	}
+	dirs := SplitList(c.Get(name))
+	if len(dirs) != 1 {
+		return nil, c.wrong(name, "must be one folder")
+	}
+	return dirs, nil
+}
+
+// assignors are the names of the consumer groups' assignors.
+func (c *Config) assignors() ([]string, error) {
+	const name = "group.consumer.assignors"
+	classes := map[string]string{
+		"org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+		"org.apache.kafka.coordinator.group.assignor.RangeAssignor":   "range",
+	}
+	var names []string
+	for _, word := range SplitList(c.Get(name)) {
+		if short, ok := classes[word]; ok {
+			word = short
+		}
+		if word != "uniform" && word != "range" {
+			return nil, c.wrong(name, "must be a list of uniform, range; assignors in Java cannot be loaded")
+		}
+		if slices.Contains(names, word) {
+			return nil, c.wrong(name, "has %s twice", word)
+		}
+		names = append(names, word)
+	}
+	if len(names) == 0 {
+		return nil, c.wrong(name, "must have an assignor")
+	}
+	return names, nil
+}
+
+// ranges are the properties that lie between two others, called as they are with
+// min and max put in where the star is.
+var ranges = []string{
+	"group.consumer.*session.timeout.ms", "group.consumer.*heartbeat.interval.ms", "group.consumer.*assignment.interval.ms",
+	"group.share.*session.timeout.ms", "group.share.*heartbeat.interval.ms", "group.share.*assignment.interval.ms",
+	"group.share.*delivery.count.limit", "group.share.*record.lock.duration.ms", "group.share.*partition.max.record.locks",
+	"group.streams.*session.timeout.ms", "group.streams.*heartbeat.interval.ms", "group.streams.*assignment.interval.ms",
+}
+
+// checkBounds checks properties against those that bound them.
+func (c *Config) checkBounds() error {
+	number := func(name string) int64 {
+		n, err := strconv.ParseInt(strings.TrimSpace(c.Get(name)), 10, 64)
+		if err != nil {
+			panic(fmt.Sprintf("config: %s=%s was found valid: %v", name, c.Get(name), err))
+		}
+		return n
+	}
+	for _, pattern := range ranges {
+		name := strings.Replace(pattern, "*", "", 1)
+		low, high := strings.Replace(pattern, "*", "min.", 1), strings.Replace(pattern, "*", "max.", 1)
+		if number(low) > number(high) {
+			return c.wrong(c.set1(low, high), "%s is above %s", low, high)
+		}
+		if n := number(name); n < number(low) || n > number(high) {
+			return c.wrong(c.set1(name, low, high), "%s (%d) must be from %s (%d) to %s (%d)", name, n, low, number(low), high, number(high))
+		}
+	}
+	for _, kind := range []string{"consumer", "share", "streams"} {
+		heartbeat, session := "group."+kind+".heartbeat.interval.ms", "group."+kind+".session.timeout.ms"
+		if number(heartbeat) >= number(session) {
+			return c.wrong(c.set1(heartbeat, session), "%s (%d) must be below %s (%d)", heartbeat, number(heartbeat), session, number(session))
+		}
+	}
 	return nil
+}
+
+// set1 is the first of some properties that was set, or the first.
+func (c *Config) set1(names ...string) string {
+	for _, name := range names {
+		if _, ok := c.Lookup(name); ok {
+			return name
+		}
+	}
+	return names[0]
 }
 
 // store puts a checked value into a typed one.

@@ -1,0 +1,32 @@
+package config
+
+// groupLevelProperties can be set on a group; their defaults are the broker's values.
+var groupLevelProperties = []Property{
+	{Name: "consumer.assignment.interval.ms", Type: Int, Default: "1000", Allowed: atLeast(0), Synonyms: []Synonym{{"group.consumer.assignment.interval.ms", 1}}, Doc: "Shortest time between two target assignments of the group."},
+	{Name: "consumer.assignor.offload.enable", Type: Boolean, Default: "true", Internal: true, Synonyms: []Synonym{{"group.consumer.assignor.offload.enable", 1}}, Stance: Accepted, Doc: "Whether Kafka computes the group's assignments on a background thread."},
+	{Name: "consumer.heartbeat.interval.ms", Type: Int, Default: "5000", Allowed: atLeast(1), Synonyms: []Synonym{{"group.consumer.heartbeat.interval.ms", 1}}, Doc: "Heartbeat interval given to the group's members."},
+	{Name: "consumer.session.timeout.ms", Type: Int, Default: "45000", Allowed: atLeast(1), Synonyms: []Synonym{{"group.consumer.session.timeout.ms", 1}}, Doc: "Session timeout of the group's members."},
+	{Name: "errors.deadletterqueue.copy.record.enable", Type: Boolean, Default: "false", Stance: Accepted, Doc: "Whether a dead letter carries the record itself; there are no share groups."},
+	{Name: "errors.deadletterqueue.topic.name", Type: String, Default: "", Allowed: Allowed{Check: checkDeadLetterTopic}, Stance: Accepted, Doc: "Topic for dead letters of the share group; there are no share groups."},
+	{Name: "share.assignment.interval.ms", Type: Int, Default: "1000", Allowed: atLeast(0), Synonyms: []Synonym{{"group.share.assignment.interval.ms", 1}}, Stance: Accepted, Doc: "Setting of share groups, which kcoord does not serve yet."},
+	{Name: "share.assignor.offload.enable", Type: Boolean, Default: "true", Internal: true, Synonyms: []Synonym{{"group.share.assignor.offload.enable", 1}}, Stance: Accepted, Doc: "Setting of share groups, which kcoord does not serve yet."},
+	{Name: "share.auto.offset.reset", Type: String, Default: "latest", Allowed: Allowed{Check: checkOffsetReset}, Stance: Accepted, Doc: "Setting of share groups, which kcoord does not serve yet."},
+	{Name: "share.delivery.count.limit", Type: Int, Default: "5", Allowed: atLeast(2), Synonyms: []Synonym{{"group.share.delivery.count.limit", 1}}, Stance: Accepted, Doc: "Setting of share groups, which kcoord does not serve yet."},
+	{Name: "share.heartbeat.interval.ms", Type: Int, Default: "5000", Allowed: atLeast(1), Synonyms: []Synonym{{"group.share.heartbeat.interval.ms", 1}}, Stance: Accepted, Doc: "Setting of share groups, which kcoord does not serve yet."},
+	{Name: "share.isolation.level", Type: String, Default: "read_uncommitted", Allowed: oneOf("read_committed", "read_uncommitted"), Stance: Accepted, Doc: "Setting of share groups, which kcoord does not serve yet."},
+	{Name: "share.partition.max.record.locks", Type: Int, Default: "2000", Allowed: atLeast(100), Synonyms: []Synonym{{"group.share.partition.max.record.locks", 1}}, Stance: Accepted, Doc: "Setting of share groups, which kcoord does not serve yet."},
+	{Name: "share.record.lock.duration.ms", Type: Int, Default: "30000", Allowed: atLeast(1000), Synonyms: []Synonym{{"group.share.record.lock.duration.ms", 1}}, Stance: Accepted, Doc: "Setting of share groups, which kcoord does not serve yet."},
+	{Name: "share.renew.acknowledge.enable", Type: Boolean, Default: "true", Stance: Accepted, Doc: "Setting of share groups, which kcoord does not serve yet."},
+	{Name: "share.session.timeout.ms", Type: Int, Default: "45000", Allowed: atLeast(1), Synonyms: []Synonym{{"group.share.session.timeout.ms", 1}}, Stance: Accepted, Doc: "Setting of share groups, which kcoord does not serve yet."},
+	{Name: "streams.acceptable.recovery.lag", Type: Long, Default: "10000", Allowed: atLeast(0), Internal: true, Synonyms: []Synonym{{"group.streams.acceptable.recovery.lag", 1}}, Stance: Accepted, Doc: "Setting of streams groups, which kcoord does not serve yet."},
+	{Name: "streams.assignment.interval.ms", Type: Int, Default: "1000", Allowed: atLeast(0), Synonyms: []Synonym{{"group.streams.assignment.interval.ms", 1}}, Stance: Accepted, Doc: "Setting of streams groups, which kcoord does not serve yet."},
+	{Name: "streams.assignor.name", Type: String, Null: true, Synonyms: []Synonym{{"group.streams.assignors", 1}}, Stance: Accepted, Doc: "Setting of streams groups, which kcoord does not serve yet."},
+	{Name: "streams.assignor.offload.enable", Type: Boolean, Default: "true", Internal: true, Synonyms: []Synonym{{"group.streams.assignor.offload.enable", 1}}, Stance: Accepted, Doc: "Setting of streams groups, which kcoord does not serve yet."},
+	{Name: "streams.heartbeat.interval.ms", Type: Int, Default: "5000", Allowed: atLeast(1), Synonyms: []Synonym{{"group.streams.heartbeat.interval.ms", 1}}, Stance: Accepted, Doc: "Setting of streams groups, which kcoord does not serve yet."},
+	{Name: "streams.initial.rebalance.delay.ms", Type: Int, Default: "3000", Allowed: atLeast(0), Synonyms: []Synonym{{"group.streams.initial.rebalance.delay.ms", 1}}, Stance: Accepted, Doc: "Setting of streams groups, which kcoord does not serve yet."},
+	{Name: "streams.num.standby.replicas", Type: Int, Default: "0", Allowed: atLeast(0), Synonyms: []Synonym{{"group.streams.num.standby.replicas", 1}}, Stance: Accepted, Doc: "Setting of streams groups, which kcoord does not serve yet."},
+	{Name: "streams.num.warmup.replicas", Type: Int, Default: "2", Allowed: atLeast(0), Internal: true, Synonyms: []Synonym{{"group.streams.num.warmup.replicas", 1}}, Stance: Accepted, Doc: "Setting of streams groups, which kcoord does not serve yet."},
+	{Name: "streams.rack.aware.assignment.tags", Type: List, Default: "", Synonyms: []Synonym{{"group.streams.rack.aware.assignment.tags", 1}}, Stance: Accepted, Doc: "Setting of streams groups, which kcoord does not serve yet."},
+	{Name: "streams.session.timeout.ms", Type: Int, Default: "45000", Allowed: atLeast(1), Synonyms: []Synonym{{"group.streams.session.timeout.ms", 1}}, Stance: Accepted, Doc: "Setting of streams groups, which kcoord does not serve yet."},
+	{Name: "streams.task.offset.interval.ms", Type: Int, Default: "60000", Allowed: atLeast(1), Internal: true, Synonyms: []Synonym{{"group.streams.task.offset.interval.ms", 1}}, Stance: Accepted, Doc: "Setting of streams groups, which kcoord does not serve yet."},
+}
