@@ -52,6 +52,13 @@ const maxKey = 92
 // compares them).
 func dispatchTable() [maxKey + 1]api {
 	return [maxKey + 1]api{
+		0:  {bulk, (*Broker).produce, false},
+		1:  {bulk, (*Broker).fetch, false},
+		3:  {inline, (*Broker).metadata, false},
+		19: {pooled, (*Broker).createTopics, false},
+		20: {pooled, (*Broker).deleteTopics, false},
+		22: {inline, (*Broker).initProducerID, false},
+		37: {pooled, (*Broker).createPartitions, false},
 		8:  {inline, (*Broker).groupRequest, true},
 		9:  {inline, (*Broker).offsetFetch, true},
 		10: {inline, (*Broker).findCoordinator, true},

@@ -23,6 +23,9 @@ type session struct {
 	// sets it to be cancelled. Written while a request of the connection is being
 	// applied.
 	onClose func()
+	// waitsSince is when a Produce found no room, 0 if none waits. It is used by
+	// whoever handles the connection's one request.
+	waitsSince time.Duration
 	// bench is what a connection on the goroutine transport works with: it runs
 	// beside its loop's others.
 	bench *bench

@@ -47,6 +47,7 @@ func TestApply(t *testing.T) {
 		AppendConfigs(nil, ResourceBroker, "", []Config{{"log.retention.ms", "9"}}),
 		AppendConfigs(nil, ResourceGroup, "g", []Config{{"consumer.session.timeout.ms", "45000"}}),
 		AppendPartitions(nil, id(1), 4),
+		AppendPartitions(nil, id(1), 2),
 		AppendPartitions(nil, id(9), 4),
 		AppendDeleted(nil, id(9)),
 		AppendConfigs(nil, ResourceTopic, "none", []Config{{"x", "y"}}),
@@ -156,11 +157,11 @@ func TestDerived(t *testing.T) {
 	a, calls := topic(1, "a", 1), 0
 	compute := func() any { calls++; return calls }
 	for _, c := range []struct {
-		generation uint64
-		want       int
-	}{{0, 1}, {0, 1}, {1, 2}, {1, 2}, {0, 3}} {
-		if got := a.Derived(c.generation, compute); got != c.want {
-			t.Errorf("generation %d: %v, want %d", c.generation, got, c.want)
+		key  string
+		want int
+	}{{"x", 1}, {"x", 1}, {"y", 2}, {"y", 2}, {"x", 3}} {
+		if got := a.Derived(c.key, compute); got != c.want {
+			t.Errorf("key %s: %v, want %d", c.key, got, c.want)
 		}
 	}
 }

@@ -19,24 +19,22 @@ type Topic struct {
 	derived atomic.Pointer[derived]
 }
 
-type derived struct {
-	generation uint64
-	value      any
-}
+type derived struct{ key, value any }
 
 // Config returns a property that was set on the topic itself.
 func (t *Topic) Config(name string) (value string, ok bool) {
 	return lookup(t.Configs, name)
 }
 
-// Derived returns what compute returned for this topic and generation, calling
-// it when there is nothing or something of another generation: a place to keep
-// resolved properties. compute may be called more than once.
-func (t *Topic) Derived(generation uint64, compute func() any) any {
-	if d := t.derived.Load(); d != nil && d.generation == generation {
+// Derived returns what compute returned for this topic and key, calling it when
+// there is nothing or something for another key: a place to keep resolved
+// properties, the key being what else they depend on. compute may be called more
+// than once.
+func (t *Topic) Derived(key any, compute func() any) any {
+	if d := t.derived.Load(); d != nil && d.key == key {
 		return d.value
 	}
-	d := &derived{generation: generation, value: compute()}
+	d := &derived{key: key, value: compute()}
 	t.derived.Store(d)
 	return d.value
 }

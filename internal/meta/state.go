@@ -122,7 +122,7 @@ func (n *Snapshot) applyPartitions(r *reader) bool {
 	if !r.done() || count < 1 || count > MaxPartitions {
 		return false
 	}
-	if t := n.byID[id]; t != nil {
+	if t := n.byID[id]; t != nil && count > t.Partitions { // a topic never loses partitions
 		n.replace(&Topic{ID: id, Name: t.Name, Partitions: count, Created: t.Created, Configs: t.Configs})
 	}
 	return true
