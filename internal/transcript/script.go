@@ -239,19 +239,28 @@ func (r *Runner) sorted(length func(binding) int) []binding {
 	return out
 }
 
-// Ready waits until the broker's coordinator answers.
+// Ready waits until the broker serves groups of every partition of its offsets
+// topic: a first start makes and loads them one by one.
 func (r *Runner) Ready() error {
-	const probe = `FindCoordinator/3 {"CoordinatorKey": "ready"}`
+	const groups, tries = 400, 300
 	var last string
-	for range 100 {
-		out, err := r.Run("ready " + probe)
-		if err != nil {
-			return err
+	for i := range groups {
+		for try := range tries {
+			out, err := r.Run(fmt.Sprintf(`ready FindCoordinator/3 {"CoordinatorKey": "ready-%d"}`, i))
+			if err == nil && strings.Contains(out, "ErrorCode: 0") {
+				out, err = r.Run(fmt.Sprintf(`ready Heartbeat/0 {"Group": "ready-%d", "MemberID": "nobody"}`, i))
+			}
+			if err != nil {
+				return err
+			}
+			if last = out; strings.Contains(out, "ErrorCode: 25") {
+				break
+			}
+			if try == tries-1 {
+				return fmt.Errorf("the coordinator is not ready: %s", last)
+			}
+			time.Sleep(100 * time.Millisecond)
 		}
-		if last = out; strings.Contains(out, "ErrorCode: 0") {
-			return nil
-		}
-		time.Sleep(200 * time.Millisecond)
 	}
-	return fmt.Errorf("the coordinator is not ready: %s", last)
+	return nil
 }

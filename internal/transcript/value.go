@@ -139,8 +139,8 @@ const lineWidth = 110
 // defaults after decoding and are left out with all other defaults, except
 // error codes.
 //
-// Lists of members are sorted by what hide makes of them: their order follows
-// Kafka's hash maps and so the random part of member ids.
+// Lists of members and of all groups are sorted by what hide makes of them: their
+// order follows Kafka's hash maps and so the random part of member ids.
 func format(message any, hide func(string) string) string {
 	p := printer{hide}
 	v := reflect.ValueOf(message).Elem()
@@ -202,7 +202,9 @@ func (p printer) renderSlice(v reflect.Value, indent string) string {
 		parts[i] = p.render(e, def, indent+"  ")
 	}
 	if e := v.Type().Elem(); e.Kind() == reflect.Struct {
-		if _, ok := e.FieldByName("MemberID"); ok {
+		_, member := e.FieldByName("MemberID")
+		_, listed := e.FieldByName("GroupState")
+		if member || listed {
 			slices.SortStableFunc(parts, func(a, b string) int { return strings.Compare(p.hide(a), p.hide(b)) })
 		}
 	}
