@@ -36,6 +36,7 @@ type Broker struct {
 	table   [maxKey + 1]api
 
 	// config and groupConfig are immutable values; a change at run time replaces them.
+	static      *config.Config // as given at the start
 	config      atomic.Pointer[config.Config]
 	groupConfig atomic.Pointer[coordinator.Config]
 	requestMax  int // socket.request.max.bytes
@@ -52,6 +53,7 @@ type Broker struct {
 	benches   []bench // by event loop
 	release   releaser
 	data      dataPlane
+	configs   configEditor
 	timers    *timers
 	alarms    alarms
 	pool      *pool
@@ -87,6 +89,7 @@ func New(o Options) (*Broker, error) {
 		stop: make(chan struct{}), opened: make(chan struct{}), ready: make(chan struct{}), ended: make(chan struct{})}
 	b.nodeID = c.Values().NodeID
 	b.setVersions(c.Values().ClusterID)
+	b.static = c
 	b.config.Store(c)
 	b.groupConfig.Store(coordinatorConfig(c.Values()))
 	b.decoding = newBudget(decodeBudget)

@@ -69,8 +69,11 @@ func dispatchTable() [maxKey + 1]api {
 		15: {pooled, (*Broker).describeGroups, true},
 		16: {pooled, (*Broker).listGroups, true},
 		18: {inline, (*Broker).apiVersions, true},
+		32: {pooled, (*Broker).describeConfigs, false},
 		42: {pooled, (*Broker).deleteGroups, true},
+		44: {pooled, (*Broker).incrementalAlterConfigs, false},
 		47: {pooled, (*Broker).groupRequest, true},
+		74: {pooled, (*Broker).listConfigResources, false},
 	}
 }
 

@@ -136,13 +136,6 @@ var corruptionPolicies = map[string]log.CorruptionPolicy{
 	"refuse": log.CorruptionRefuse, "salvage": log.CorruptionSalvage, "truncate": log.CorruptionTruncate,
 }
 
-// rebuildConfig makes the configuration that holds from now on out of the
-// settings given at the start and those kept in metadata.
-func (b *Broker) rebuildConfig() {
-	c := b.config.Load()
-	b.groupConfig.Store(coordinatorConfig(c.Values()))
-}
-
 // coordinatorConfig is what the coordinator needs of the settings.
 func coordinatorConfig(v *config.Values) *coordinator.Config {
 	c := coordinator.DefaultConfig()
@@ -155,4 +148,15 @@ func coordinatorConfig(v *config.Values) *coordinator.Config {
 	c.OffsetsRetentionCheckInterval = v.OffsetsRetentionCheckInterval
 	c.MaxMessageBytes = v.OffsetsMaxMessageSize
 	return c
+}
+
+// groupConfigs are the settings of single groups.
+func groupConfigs(snap *meta.Snapshot, c *config.Config) map[string]*coordinator.GroupConfig {
+	groups := make(map[string]*coordinator.GroupConfig)
+	for _, name := range snap.Resources(meta.ResourceGroup) {
+		v := c.Group(asMap(snap.Configs(meta.ResourceGroup, name)))
+		groups[name] = &coordinator.GroupConfig{ConsumerSessionTimeout: v.ConsumerSessionTimeout,
+			ConsumerHeartbeatInterval: v.ConsumerHeartbeatInterval, ConsumerAssignmentInterval: v.ConsumerAssignmentInterval}
+	}
+	return groups
 }

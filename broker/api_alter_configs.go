@@ -1,0 +1,281 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/kcoord/kcoord/internal/config"
+	"github.com/kcoord/kcoord/internal/meta"
+	"github.com/kcoord/kcoord/log"
+	"github.com/kcoord/kcoord/netloop"
+)
+
+// A configKey names a resource with properties of its own.
+type configKey struct {
+	typ  meta.ResourceType
+	name string
+}
+
+// A configEditor makes changes of properties one after the other. A change is on
+// its way to the journal for a while; whoever changes the same resource meanwhile
+// goes on from it.
+type configEditor struct {
+	mu      sync.Mutex
+	pending map[configKey]*pendingConfigs
+}
+
+type pendingConfigs struct {
+	configs []meta.Config
+	changes int // not durable yet
+}
+
+// incrementalAlterConfigs serves IncrementalAlterConfigs (44).
+func (b *Broker) incrementalAlterConfigs(r *request, out []byte) ([]byte, netloop.Verdict) {
+	req := r.message.(*kmsg.IncrementalAlterConfigsRequest)
+	resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
+	var records [][]byte
+	var changed []configKey
+	b.configs.mu.Lock()
+	defer b.configs.mu.Unlock()
+	for i := range req.Resources {
+		asked := &req.Resources[i]
+		one := kmsg.NewIncrementalAlterConfigsResponseResource()
+		one.ResourceType, one.ResourceName = asked.ResourceType, asked.ResourceName
+		next, code, message := b.alteredLocked(req, asked)
+		if one.ErrorCode = code; code != codeNone {
+			one.ErrorMessage = &message
+		}
+		resp.Resources = append(resp.Resources, one)
+		if code != codeNone || req.ValidateOnly {
+			continue
+		}
+		key := configKey{meta.ResourceType(asked.ResourceType), asked.ResourceName}
+		records = append(records, meta.AppendConfigs(nil, key.typ, key.name, next))
+		b.configs.pendLocked(key, next)
+		changed = append(changed, key)
+	}
+	if len(records) == 0 {
+		return r.answer(out, resp)
+	}
+	// The answer goes with the waiter: what was changed has to hold before it leaves.
+	answer := r.respond(nil, resp)
+	conn, slot := r.session.conn, r.slot
+	w := log.Waiter{At: neverLate, Conn: wakeUp(func() {
+		b.configs.settled(changed)
+		b.rebuildConfig()
+		b.release.complete(netloop.Completion{Conn: conn, Slot: slot, Answer: answer})
+	})}
+	if err := b.store.AppendMetadata(records, &w, false); err != nil {
+		for _, key := range changed {
+			b.configs.settleLocked(key)
+		}
+		return r.refuse(out, codeStorageError)
+	}
+	return out, netloop.Later
+}
+
+func (e *configEditor) pendLocked(key configKey, configs []meta.Config) {
+	if e.pending == nil {
+		e.pending = make(map[configKey]*pendingConfigs)
+	}
+	p := e.pending[key]
+	if p == nil {
+		p = &pendingConfigs{}
+		e.pending[key] = p
+	}
+	p.configs = configs
+	p.changes++
+}
+
+// settled notes that changes are durable and applied.
+func (e *configEditor) settled(keys []configKey) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, key := range keys {
+		e.settleLocked(key)
+	}
+}
+
+func (e *configEditor) settleLocked(key configKey) {
+	p := e.pending[key]
+	if p.changes--; p.changes == 0 {
+		delete(e.pending, key)
+	}
+}
+
+// alteredLocked is what a resource's properties are after the asked changes, or
+// why they cannot be made.
+func (b *Broker) alteredLocked(req *kmsg.IncrementalAlterConfigsRequest, asked *kmsg.IncrementalAlterConfigsRequestResource) (_ []meta.Config, code int16, message string) {
+	same := 0
+	for i := range req.Resources {
+		if req.Resources[i].ResourceType == asked.ResourceType && req.Resources[i].ResourceName == asked.ResourceName {
+			same++
+		}
+	}
+	if same > 1 {
+		return nil, codeInvalidRequest, "Each resource must appear at most once."
+	}
+	snap := b.meta.Load()
+	if code, message = b.checkResource(snap, asked.ResourceType, asked.ResourceName); code != codeNone {
+		return nil, code, message
+	}
+	key := configKey{meta.ResourceType(asked.ResourceType), asked.ResourceName}
+	current := snap.Configs(key.typ, key.name)
+	if p := b.configs.pending[key]; p != nil {
+		current = p.configs
+	}
+	set := asMap(current)
+	var named []string
+	for i := range asked.Configs {
+		c := &asked.Configs[i]
+		if slices.Contains(named, c.Name) {
+			return nil, codeInvalidRequest, "Error due to duplicate config keys"
+		}
+		named = append(named, c.Name)
+		if code, message = alterOne(set, b.propertyFinder(key.typ), b.currentValue(key, c.Name, set), c); code != codeNone {
+			return nil, code, message
+		}
+	}
+	if code, message = b.checkConfigs(key, set, named); code != codeNone {
+		return nil, code, message
+	}
+	return asList(set), codeNone, ""
+}
+
+func asList(set map[string]string) []meta.Config {
+	list := make([]meta.Config, 0, len(set))
+	for name, value := range set {
+		list = append(list, meta.Config{Name: name, Value: value})
+	}
+	slices.SortFunc(list, func(a, b meta.Config) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// propertyFinder finds the properties of a resource type by name.
+func (b *Broker) propertyFinder(typ meta.ResourceType) func(string) (*config.Property, bool) {
+	switch typ {
+	case meta.ResourceTopic:
+		return config.FindTopic
+	case meta.ResourceGroup:
+		return config.FindGroup
+	}
+	return config.Find
+}
+
+// currentValue is a property's value that APPEND and SUBTRACT start from: its
+// own, else the one that it has without.
+func (b *Broker) currentValue(key configKey, name string, set map[string]string) string {
+	if value, ok := set[name]; ok {
+		return value
+	}
+	var entries []config.Entry
+	switch c := b.config.Load(); key.typ {
+	case meta.ResourceTopic:
+		entries = c.DescribeTopic(set)
+	case meta.ResourceGroup:
+		entries = c.DescribeGroup(set)
+	default:
+		entries = c.DescribeBroker()
+	}
+	for i := range entries {
+		if entries[i].Name == name && entries[i].Value != nil {
+			return *entries[i].Value
+		}
+	}
+	return ""
+}
+
+// alterOne makes one change to set.
+func alterOne(set map[string]string, find func(string) (*config.Property, bool), current string, c *kmsg.IncrementalAlterConfigsRequestResourceConfig) (code int16, message string) {
+	if c.Op == kmsg.IncrementalAlterConfigOpDelete {
+		delete(set, c.Name)
+		return codeNone, ""
+	}
+	if c.Value == nil {
+		return codeInvalidRequest, fmt.Sprintf("Null value not supported for : %s", c.Name)
+	}
+	if len(*c.Value) > maxConfigValue || len(c.Name) > maxConfigValue {
+		return codeInvalidConfig, fmt.Sprintf("A property may have at most %d bytes.", maxConfigValue)
+	}
+	if c.Op == kmsg.IncrementalAlterConfigOpSet {
+		set[c.Name] = *c.Value
+		return codeNone, ""
+	}
+	p, known := find(c.Name)
+	if !known || p.Type != config.List {
+		return codeInvalidConfig, fmt.Sprintf("Config value %s is not allowed for config key: %s", strings.ToLower(c.Op.String()), c.Name)
+	}
+	words := config.SplitList(current)
+	for _, word := range config.SplitList(*c.Value) {
+		at := slices.Index(words, word)
+		switch {
+		case c.Op == kmsg.IncrementalAlterConfigOpAppend && at < 0:
+			words = append(words, word)
+		case c.Op == kmsg.IncrementalAlterConfigOpSubtract && at >= 0:
+			words = slices.Delete(words, at, at+1)
+		}
+	}
+	set[c.Name] = strings.Join(words, ",")
+	return codeNone, ""
+}
+
+// maxConfigValue is the most bytes of a property's name or value: what a metadata
+// record has room for.
+const maxConfigValue = 1<<15 - 1
+
+// checkConfigs tells whether all of a resource's properties are valid together.
+func (b *Broker) checkConfigs(key configKey, set map[string]string, named []string) (code int16, message string) {
+	c := b.config.Load()
+	var err error
+	switch key.typ {
+	case meta.ResourceTopic:
+		_, err = c.Topic(set)
+	case meta.ResourceGroup:
+		err = c.CheckGroup(set)
+	default:
+		for _, name := range named {
+			if p, ok := config.Find(name); ok && (p.Mode == config.ReadOnly || key.name == "" && p.Mode == config.PerBroker) {
+				return codeInvalidRequest, fmt.Sprintf("Cannot update these configs dynamically: Set(%s)", name)
+			}
+		}
+		layer := config.DynamicBrokerSource
+		if key.name == "" {
+			layer = config.DynamicDefaultSource
+		}
+		_, err = c.With(layer, set)
+	}
+	var wrong *config.Error
+	if errors.As(err, &wrong) {
+		return codeInvalidConfig, wrong.Error()
+	}
+	return codeNone, ""
+}
+
+// rebuildConfig makes the configuration that holds from now on out of the
+// settings given at the start and those kept in metadata.
+func (b *Broker) rebuildConfig() {
+	snap := b.meta.Load()
+	c := b.static
+	for _, layer := range []struct {
+		source config.Source
+		name   string
+	}{{config.DynamicDefaultSource, ""}, {config.DynamicBrokerSource, strconv.Itoa(int(b.nodeID))}} {
+		next, err := c.With(layer.source, asMap(snap.Configs(meta.ResourceBroker, layer.name)))
+		if err != nil {
+			// Kept by a version that knew the property: what the start gave holds.
+			b.logger.Warn().Err(err).Msg("settings kept in the data folder are not used")
+			continue
+		}
+		c = next
+	}
+	b.config.Store(c)
+	groups := coordinatorConfig(c.Values())
+	groups.Groups = groupConfigs(snap, c)
+	b.groupConfig.Store(groups)
+}
