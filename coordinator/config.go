@@ -47,5 +47,3 @@ func DefaultConfig() *Config {
 		MaxMessageBytes:               8 << 20,
 	}
 }
-
-type scratch struct{}

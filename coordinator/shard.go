@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"fmt"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -9,14 +11,50 @@ import (
 // around every call.
 type Shard struct {
 	partition int32
-	next      int64 // Invariant: the offset that the next record of this shard gets
+	// Invariant: the offset that the next record of this shard gets. It only grows.
+	next int64
+
+	groups map[string]*group
+	// slots gives the groups an order that reads in pieces can go by: a group keeps
+	// its slot as long as it exists.
+	// Invariant: slots holds exactly the groups and nil; freeSlots the places of nil.
+	slots     []*group
+	freeSlots []int32
+
+	// Topic names and ids that committed offsets refer to.
+	topicNames map[string]*topicName
+	topicIDs   []topicID // Invariant: element 0 is the zero id
+	idRefs     map[[16]byte]idRef
+	freeIDs    []idRef
+
+	offsetCount int // Invariant: the sum over the groups
+	live        LiveBytes
+	skipped     int64             // records of kinds that are not handled
+	opaque      map[uint64]uint32 // hash of the key of such a record -> size of its newest value
+
+	jobs     []job
+	sweep    timer
+	sweeping bool
+
+	// The event at hand, while Step runs.
+	ev  *Event
+	out *Result
 }
 
 // NewShard returns an empty shard for a partition of __consumer_offsets. Replay
 // fills it, Loaded makes it serve.
 func NewShard(partition int32) *Shard {
-	return &Shard{partition: partition}
+	return &Shard{
+		partition:  partition,
+		groups:     map[string]*group{},
+		topicNames: map[string]*topicName{},
+		topicIDs:   make([]topicID, 1),
+		idRefs:     map[[16]byte]idRef{},
+	}
 }
+
+// Partition returns the partition of __consumer_offsets that the shard is for.
+func (s *Shard) Partition() int32 { return s.partition }
 
 // NextOffset returns the offset that the next emitted record will have. The owner
 // compares it with what the log gives.
@@ -24,26 +62,7 @@ func (s *Shard) NextOffset() int64 { return s.next }
 
 // SetNextOffset says where the log ends. The offset can only grow: Replay has
 // moved it past every record it saw, and markers or gaps may follow those.
-func (s *Shard) SetNextOffset(offset int64) {
-	if offset > s.next {
-		s.next = offset
-	}
-}
-
-// Step decides what an event does. Step resets out first; what out held before is
-// no longer valid. It never fails and is never undone: whoever could refuse a
-// write does so before (MayWrite tells which requests write).
-func (s *Shard) Step(ev *Event, out *Result) {}
-
-// Replay applies one record of the shard's partition; a nil value is a tombstone.
-// key and value are not kept. Unknown record types are counted and skipped; a
-// value of an unknown version or a damaged record is an error and the partition
-// must not be served.
-func (s *Shard) Replay(offset int64, key, value []byte) error { return nil }
-
-// Loaded ends the replay: it arms the timers of what was loaded (into out) and
-// starts the rebalances that a lowered group.max.size asks for.
-func (s *Shard) Loaded(ev *Event, out *Result) {}
+func (s *Shard) SetNextOffset(offset int64) { s.next = max(s.next, offset) }
 
 // LiveBytes tells how much of the shard's log is not garbage, in bytes of records
 // (batch headers are not counted).
@@ -53,66 +72,125 @@ type LiveBytes struct {
 }
 
 // Live returns the shard's live bytes.
-func (s *Shard) Live() LiveBytes { return LiveBytes{} }
+func (s *Shard) Live() LiveBytes { return s.live }
 
 // SetTombstones says how many bytes of tombstones a cleaning kept.
-func (s *Shard) SetTombstones(bytes int64) {}
+func (s *Shard) SetTombstones(bytes int64) { s.live.Tombstones = bytes }
 
-// A ListPass lists the shard's groups in pieces: call ListGroups, with the lock
-// released in between, until it reports done.
-type ListPass struct {
-	States, Types []string // the request's filters; empty: no restriction
-
-	Groups    []kmsg.ListGroupsResponseGroup // grows with every piece
-	DependsOn int64                          // of the newest piece; pieces only raise it
-
-	slot int
+// Stats are sizes of a shard.
+type Stats struct {
+	Groups  int
+	Offsets int   // committed offsets
+	Skipped int64 // records of unknown kinds that Replay saw
 }
 
-// ListGroups visits at most limit groups.
-func (s *Shard) ListGroups(p *ListPass, limit int) (done bool) { return true }
-
-// A DescribePass describes one group in pieces.
-type DescribePass struct {
-	Group   string
-	Version int16 // of the DescribeGroups request
-
-	Response  kmsg.DescribeGroupsResponseGroup // complete when done
-	DependsOn int64
+// Stats returns the shard's sizes.
+func (s *Shard) Stats() Stats {
+	return Stats{Groups: len(s.groups), Offsets: s.offsetCount, Skipped: s.skipped}
 }
 
-// DescribeGroup describes at most limit members. If the group changed since the
-// last piece it starts again, and after a few attempts it takes the whole group
-// at once.
-func (s *Shard) DescribeGroup(p *DescribePass, limit int) (done bool) { return true }
-
-// A FetchPass answers one group of an OffsetFetch in pieces. Requests below v8
-// are put in the form of v8 by the caller (OffsetFetchGroup).
-type FetchPass struct {
-	Group   *kmsg.OffsetFetchRequestGroup // Topics nil: all
-	Version int16                         // of the request: ids instead of names from v10 on
-	Topics  Topics                        // metadata as of the first piece
-
-	Response  kmsg.OffsetFetchResponseGroup // complete when done; aliases Group
-	DependsOn int64
+// Step decides what an event does. Step resets out first; what out held before is
+// no longer valid. It never fails and is never undone: whoever could refuse a
+// write does so before (MayWrite tells which requests write).
+func (s *Shard) Step(ev *Event, out *Result) {
+	s.begin(ev, out)
+	switch ev.Kind {
+	case EventRequest:
+		s.request(ev.Request)
+	case EventTimer:
+		s.timer(ev.Timer)
+	case EventTopicsDeleted:
+		s.topicsDeleted(ev.Deleted)
+	case EventUnload:
+		s.unload()
+	default:
+		panic(fmt.Sprintf("coordinator: event of kind %d", ev.Kind))
+	}
+	s.end()
 }
 
-// FetchOffsets visits at most limit partitions. If the group's offsets changed
-// since the last piece it starts again, and after a few attempts it reads the
-// whole group at once.
-func (s *Shard) FetchOffsets(p *FetchPass, limit int) (done bool) { return true }
+func (s *Shard) begin(ev *Event, out *Result) {
+	out.reset()
+	s.ev, s.out = ev, out
+}
 
-// GroupOf returns the one group that a request is about. Requests that may name
-// several (DescribeGroups, DeleteGroups, OffsetFetch from v8 on) are about one if
-// they name exactly one; ListGroups is about none.
-func GroupOf(req kmsg.Request) (group string, ok bool) { return "", false }
+func (s *Shard) end() {
+	s.finish()
+	s.ev, s.out = nil, nil
+}
 
-// MayWrite reports whether a request can make its Step emit records. Heartbeats
-// and reads cannot.
-func MayWrite(req kmsg.Request) bool { return true }
+func (s *Shard) request(req kmsg.Request) {
+	switch r := req.(type) {
+	case *kmsg.HeartbeatRequest:
+		s.heartbeat(r)
+	case *kmsg.OffsetCommitRequest:
+		s.offsetCommit(r)
+	case *kmsg.OffsetFetchRequest:
+		s.offsetFetch(r)
+	case *kmsg.JoinGroupRequest:
+		s.joinGroup(r)
+	case *kmsg.SyncGroupRequest:
+		s.syncGroup(r)
+	case *kmsg.LeaveGroupRequest:
+		s.leaveGroup(r)
+	case *kmsg.OffsetDeleteRequest:
+		s.offsetDelete(r)
+	case *kmsg.DeleteGroupsRequest:
+		s.deleteGroups(r)
+	case *kmsg.DescribeGroupsRequest:
+		s.describeGroups(r)
+	case *kmsg.ListGroupsRequest:
+		s.listGroups(r)
+	default:
+		panic(fmt.Sprintf("coordinator: request %T", req))
+	}
+}
 
-// Refuse answers a request for a shard that cannot serve it now with what Apache
-// Kafka would: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS (a Heartbeat is then
-// answered NONE) or COORDINATOR_NOT_AVAILABLE. What Kafka checks before it looks
-// for the shard comes first. The answer depends on nothing.
-func Refuse(ev *Event, code int16, out *Result) {}
+// Loaded ends the replay: it arms the timers of what was loaded (into out) and
+// starts the rebalances that a lowered group.max.size asks for. If ev has Topics,
+// offsets of topics that no longer exist are removed: their deletion may have been
+// cut short.
+func (s *Shard) Loaded(ev *Event, out *Result) {
+	s.begin(ev, out)
+	for _, g := range s.slots {
+		if g == nil {
+			continue
+		}
+		c, ok := g.kind.(*classicGroup)
+		if !ok {
+			continue
+		}
+		for m := c.first; m != nil; m = m.next {
+			s.restartSession(g, m)
+		}
+		if len(c.byID) > ev.Config.MaxSize {
+			s.startRebalance(g, c, cause{what: groupTooLarge})
+		}
+	}
+	s.setTimer(&s.sweep, TimerSweep, "", "", ev.Mono+ev.Config.OffsetsRetentionCheckInterval)
+	if topics := ev.Topics; topics != nil {
+		s.addJob(&topicDeletion{gone: func(id [16]byte) bool {
+			_, _, ok := topics.ByID(id)
+			return id != [16]byte{} && !ok
+		}})
+	}
+	s.end()
+}
+
+// unload lets go of everything: what is parked is answered NOT_COORDINATOR.
+func (s *Shard) unload() {
+	for _, g := range s.slots {
+		if g == nil {
+			continue
+		}
+		g.kind.discard(s, g, codeNotCoordinator)
+		if c, ok := g.kind.(*classicGroup); ok && c.state != stateDead {
+			s.move(g, c, stateDead, &cause{what: groupUnloaded})
+		}
+	}
+	for _, j := range s.jobs {
+		j.abandon(s, codeNotCoordinator)
+	}
+	s.jobs = nil
+	s.clearTimer(&s.sweep, TimerSweep, "", "")
+}
