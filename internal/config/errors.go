@@ -19,7 +19,10 @@ type Error struct {
 // was set.
 func (e *Error) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s=%s: %s", e.Setting.Name, quoted(e.Setting.Value), e.Problem)
+	if e.Setting.Name != "" {
+		b.WriteString(e.Setting.Name + "=")
+	}
+	b.WriteString(quoted(e.Setting.Value) + ": " + e.Problem)
 	if e.Nearest != "" {
 		fmt.Fprintf(&b, " (nearest: %s)", e.Nearest)
 	}
@@ -52,7 +55,7 @@ func check(find func(string) (*Property, bool), s Setting) error {
 		return &Error{Setting: s, Problem: "must be " + allowed}
 	}
 	if p.Stance == Refused && strings.TrimSpace(s.Value) != p.Default {
-		return &Error{Setting: s, Problem: "not supported: " + p.Doc}
+		return &Error{Setting: s, Problem: "not supported: " + strings.TrimSuffix(p.Doc, ".")}
 	}
 	return nil
 }

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/kcoord/kcoord/internal/config"
+)
+
+// healthTimeout is below the timeout that the image gives its health check.
+const healthTimeout = 2 * time.Second
+
+// health asks a broker whether it serves every group: a list of groups is an error
+// while one is still being loaded. The address is the argument, else that of the
+// first listener by the same flags and variables that serve reads.
+func health(args, environ []string, stdout, stderr io.Writer) int {
+	var address string
+	switch len(args) {
+	case 0:
+		var err error
+		if address, err = listenAddress(environ); err != nil {
+			return fail(stderr, exitUsage, "%v", err)
+		}
+	case 1:
+		address = args[0]
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return fail(stderr, exitUsage, "%s: must be HOST:PORT", address)
+		}
+	default:
+		return fail(stderr, exitUsage, "health takes one address, HOST:PORT")
+	}
+	if err := askHealth(address); err != nil {
+		return fail(stderr, exitFailed, "%s: %v", address, err)
+	}
+	fmt.Fprintln(stdout, "ok")
+	return exitOK
+}
+
+func askHealth(address string) error {
+	c, err := dial([]string{address}, healthTimeout)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	resp, err := c.ask(kmsg.NewPtrListGroupsRequest())
+	if err != nil {
+		return err
+	}
+	if code := resp.(*kmsg.ListGroupsResponse).ErrorCode; code != 0 {
+		return fmt.Errorf("groups are not served yet (error code %d)", code)
+	}
+	return nil
+}
+
+// listenAddress is where a broker with this environment can be reached from the
+// same host.
+func listenAddress(environ []string) (string, error) {
+	flags, err := parseFlags(nil, environ, io.Discard)
+	if err != nil {
+		return "", err
+	}
+	sources := config.Sources{Environ: withoutFlags(environ)}
+	if value := flags["listeners"].get(); value != "" {
+		sources.Flags = []config.Setting{{Name: "listeners", Value: value, Origin: flags["listeners"].origin}}
+	}
+	c, err := config.Load(sources)
+	if err != nil {
+		return "", err
+	}
+	l := c.Values().Listeners[0]
+	host := l.Host
+	if host == "" || host == "0.0.0.0" || host == "::" {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, strconv.Itoa(l.Port)), nil
+}
