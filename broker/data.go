@@ -85,6 +85,8 @@ const (
 	codeUnsupportedCompression       int16 = 76
 	codeUnknownTopicID               int16 = 100
 	codeFetchSessionTopicID          int16 = 106
+	codeMismatchedEndpoint           int16 = 114
+	codeUnsupportedEndpoint          int16 = 115
 )
 
 // offsetsTopic is the topic that the coordinator's records live in.

@@ -54,6 +54,7 @@ func dispatchTable() [maxKey + 1]api {
 	return [maxKey + 1]api{
 		0:  {bulk, (*Broker).produce, false},
 		1:  {bulk, (*Broker).fetch, false},
+		2:  {pooled, (*Broker).listOffsets, false},
 		3:  {inline, (*Broker).metadata, false},
 		8:  {inline, (*Broker).groupRequest, true},
 		9:  {inline, (*Broker).offsetFetch, true},
@@ -67,13 +68,18 @@ func dispatchTable() [maxKey + 1]api {
 		18: {inline, (*Broker).apiVersions, true},
 		19: {pooled, (*Broker).createTopics, false},
 		20: {pooled, (*Broker).deleteTopics, false},
+		21: {pooled, (*Broker).deleteRecords, false},
 		22: {inline, (*Broker).initProducerID, false},
+		23: {pooled, (*Broker).offsetForLeaderEpoch, false},
 		32: {pooled, (*Broker).describeConfigs, false},
+		35: {pooled, (*Broker).describeLogDirs, false},
 		37: {pooled, (*Broker).createPartitions, false},
 		42: {pooled, (*Broker).deleteGroups, true},
 		44: {pooled, (*Broker).incrementalAlterConfigs, false},
 		47: {pooled, (*Broker).groupRequest, true},
+		60: {inline, (*Broker).describeCluster, false},
 		74: {pooled, (*Broker).listConfigResources, false},
+		75: {pooled, (*Broker).describeTopicPartitions, false},
 	}
 }
 
