@@ -31,3 +31,11 @@ func TestJava(t *testing.T) {
 		})
 	}
 }
+
+func TestSarama(t *testing.T) {
+	runScenario(t, func(addr, _ string) (adapter.Client, error) { return goclients.NewSarama(addr) })
+}
+
+func TestKafkaGo(t *testing.T) {
+	runScenario(t, func(addr, _ string) (adapter.Client, error) { return goclients.NewKafkaGo(addr) })
+}

@@ -39,7 +39,7 @@ type Process struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	answers chan string
-	log     *os.File
+	logFile *os.File
 }
 
 // Start starts an adapter program. Its log goes to the file logPath.
@@ -48,7 +48,7 @@ func Start(cmd *exec.Cmd, logPath string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{cmd: cmd, answers: make(chan string), log: logFile}
+	p := &Process{cmd: cmd, answers: make(chan string), logFile: logFile}
 	cmd.Stderr = logFile
 	if p.in, err = cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func Start(cmd *exec.Cmd, logPath string) (*Process, error) {
 
 // Log returns the end of what the program has written to standard error.
 func (p *Process) Log() string {
-	text, _ := os.ReadFile(p.log.Name())
+	text, _ := os.ReadFile(p.logFile.Name())
 	return string(text[max(0, len(text)-4000):])
 }
 
@@ -211,7 +211,7 @@ func (p *Process) DeleteGroup(group string) error { return p.run("delete-group",
 
 // Close ends the program and fails when it does not end well.
 func (p *Process) Close() error {
-	defer p.log.Close()
+	defer p.logFile.Close()
 	if err := p.in.Close(); err != nil {
 		return err
 	}
