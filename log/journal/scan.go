@@ -269,10 +269,14 @@ func (j *Journal) rewriteTail() error {
 			return err
 		}
 	}
-	if s.tail.Entries == 0 {
-		return nil
+	if s.tail.Entries > 0 {
+		if err := s.fl.f.Datasync(); err != nil {
+			return err
+		}
 	}
-	return s.fl.f.Datasync()
+	// The newest file's header may be in the page cache only as well: a process
+	// that was killed while it prepared the file has not synced it.
+	return j.writeHeader(j.mu.files[len(j.mu.files)-1])
 }
 
 // StartOver goes on in a new file with a sequence above all that were lost
