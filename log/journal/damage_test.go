@@ -315,7 +315,7 @@ func TestImageOfAnEntryInAClientsBytes(t *testing.T) {
 	g, err := Create(guess, Position{File: 1, Offset: HeaderBytes, Sequence: tail.Next.Sequence + 1})
 	must(t, err)
 	appendBatches(t, g, 99, 100, 200)
-	image := fileBytes(t, guess.FS, 1)[HeaderBytes : g.Next().Offset]
+	image := fileBytes(t, guess.FS, 1)[HeaderBytes:g.Next().Offset]
 	batch := fakeBatch(10, 1000)
 	copy(batch[124:], image) // 32 + 28 + 124 is a multiple of 8
 	r := NewRound(testEntryBytes)
