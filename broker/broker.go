@@ -158,8 +158,20 @@ func (b *Broker) newTransport() (Transport, error) {
 	quarter := b.memoryBudget()
 	return netloop.New(netloop.Options{Handler: b, Events: b.transportEvents(), Limits: netloop.Limits{
 		Idle: v.ConnectionsMaxIdle, InputBytes: quarter, OutputBytes: quarter,
-		Conns: v.MaxConnections, ConnsPerAddress: v.MaxConnectionsPerIP,
+		Conns: maxConnections(v.MaxConnections, descriptorLimit()), ConnsPerAddress: v.MaxConnectionsPerIP,
 	}})
+}
+
+// reservedDescriptors are kept free of connections: for segments, the journal,
+// listeners, and connections on their way from one transport to the other.
+const reservedDescriptors = 512
+
+// maxConnections is max.connections, kept below what the process may open.
+func maxConnections(configured, descriptors int) int {
+	if descriptors == 0 {
+		return configured
+	}
+	return max(1, min(configured, descriptors-min(reservedDescriptors, descriptors/2)))
 }
 
 // values are the typed settings.
