@@ -233,6 +233,29 @@ func (j *Journal) Replay(visit Visit) error {
 	return nil
 }
 
+// Read walks over the durable entries from one position to another while the
+// journal is in use: a partition log whose sync failed is written again from
+// them. Nothing between the two may be recycled meanwhile. Files are not
+// prepared while it runs.
+func (j *Journal) Read(from, to Position, visit Visit) error {
+	j.prep.Lock()
+	defer j.prep.Unlock()
+	s := j.newWalk(from, visit)
+	for s.at.Sequence < to.Sequence {
+		e, err := s.next()
+		if err == nil && e == nil {
+			err = s.corrupt(s.fl, s.at.Offset, "something else than was written", fmt.Sprintf("entry %d", s.at.Sequence), nil)
+		}
+		if err == nil {
+			err = s.take(e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // RewriteTail writes the entries that may be in the page cache only once more
 // in place, the same bytes, and syncs them. Nothing that Scan read may be
 // acted upon visibly before. An error is final.

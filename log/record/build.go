@@ -180,3 +180,10 @@ func templateOf(b Batch) Template {
 		Transactional: b.Transactional(), Control: b.Control(),
 	}
 }
+
+// Continues reports whether records of template t can be appended: everything
+// but the base offset agrees.
+func (b *Builder) Continues(t Template) bool {
+	t.BaseOffset = b.t.BaseOffset
+	return b.t == t
+}

@@ -1,0 +1,154 @@
+package log
+
+import (
+	"time"
+
+	"github.com/kcoord/kcoord/log/journal"
+)
+
+// Reasons for refusing writes, bits of Store.refusals. They are set and cleared
+// where the figure behind them changes; Admit only loads the word.
+const (
+	refuseRound    uint32 = 1 << iota // the open round is full
+	refuseBehind                      // too much waits for the partition logs
+	refuseSpace                       // no prepared journal space, or the journal is at its limit
+	refuseDisk                        // free space below the reserve, or a partition log found none
+	refuseStopping                    // BeginStop was called
+	refuseFailed                      // the journal failed
+)
+
+func (s *Store) refuse(bit uint32) {
+	for {
+		old := s.refusals.Load()
+		if old&bit == bit || s.refusals.CompareAndSwap(old, old|bit) {
+			return
+		}
+	}
+}
+
+func (s *Store) admit(bit uint32) {
+	for {
+		old := s.refusals.Load()
+		if old&bit == 0 || s.refusals.CompareAndSwap(old, old&^bit) {
+			return
+		}
+	}
+}
+
+func (s *Store) refused(bit uint32) bool { return s.refusals.Load()&bit != 0 }
+
+// Admit is nil, or tells why writes are refused now. Ask before Step: an append
+// after a nil Admit under the same lock is not refused. One atomic load when
+// all is well.
+func (s *Store) Admit() error {
+	bits := s.refusals.Load()
+	if bits == 0 {
+		return nil
+	}
+	return refusal(bits)
+}
+
+func refusal(bits uint32) error {
+	switch {
+	case bits&refuseFailed != 0:
+		return ErrFailed
+	case bits&refuseStopping != 0:
+		return ErrStopping
+	case bits&(refuseSpace|refuseDisk) != 0:
+		return ErrNoSpace
+	default:
+		return ErrRoundFull
+	}
+}
+
+// urgent reports whether records that free space may be written although Admit
+// refuses.
+func (s *Store) urgent() bool {
+	return s.refusals.Load()&(refuseStopping|refuseFailed|refuseRound) == 0
+}
+
+// AdmitProduce is Admit for a Produce of n bytes, which fills at most half a
+// round, or is alone in it if it is larger: ErrRoundFull means wait (for
+// OpenPosition), not refuse.
+func (s *Store) AdmitProduce(n int) error {
+	if err := s.Admit(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mu.open
+	if r.produce > 0 && r.produce+n > maxRoundBytes/2 {
+		return ErrRoundFull
+	}
+	return nil
+}
+
+// BeginStop makes Admit refuse everything new from now on.
+func (s *Store) BeginStop() { s.refuse(refuseStopping) }
+
+// checkSpace compares the journal's figures with what may still come. The
+// flusher calls it after each round, the preparer after each step.
+func (s *Store) checkSpace() {
+	sp := s.j.Space()
+	full := sp.Used >= s.o.JournalMaxBytes
+	short := sp.PrepareErr != nil && sp.Room < journal.MaxEntryBytes
+	if full || short {
+		s.refuse(refuseSpace)
+	} else {
+		s.admit(refuseSpace)
+	}
+}
+
+// freeCheckInterval is how often the free space of the disk is looked at.
+const freeCheckInterval = time.Second
+
+// PrepareStep prepares journal space ahead of need, one piece per call, looks at
+// the free space of the disk once a second, and tells when to call again. What
+// it fails at is tried again and shows in Admit.
+func (s *Store) PrepareStep() (next time.Duration, err error) {
+	now := s.o.Mono()
+	if now >= s.nextFreeCheck {
+		s.checkFree()
+		s.nextFreeCheck = now + freeCheckInterval
+	}
+	next, perr := s.j.PrepareStep(now)
+	s.checkSpace()
+	if perr != nil {
+		s.warn("journal-prepare", perr.Error())
+	}
+	if left := s.nextFreeCheck - now; next < 0 || next > left {
+		next = left
+	}
+	return next, nil
+}
+
+// checkFree refuses writes while the disk has less than the reserve, so that
+// what is in the journal still finds room in the partition logs. A partition
+// log that found no space is tried again by the writer and admits by itself.
+func (s *Store) checkFree() {
+	if s.o.DiskReserveBytes < 0 {
+		return
+	}
+	free, err := s.fs.Free(s.o.Dir)
+	if err != nil || free < 0 {
+		return
+	}
+	if free < s.o.DiskReserveBytes {
+		s.refuse(refuseDisk)
+	} else if s.outOfSpace.Load() == 0 {
+		s.admit(refuseDisk)
+	}
+}
+
+func (s *Store) wakePreparer() {
+	select {
+	case s.prepareWake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Store) warn(kind, text string) {
+	if f := s.o.Events.Warn; f != nil {
+		f(kind, text)
+	}
+}

@@ -1,0 +1,202 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kcoord/kcoord/log/vfs"
+)
+
+// segmentFiles is what a partition's folder holds, by base offset.
+type segmentFiles struct {
+	logs     map[int64]int64 // base -> size of the .log
+	modified map[int64]int64 // base -> modification time, Unix ms
+	// names are all files with a segment's name, as (base, suffix).
+	names []segmentFile
+}
+
+type segmentFile struct {
+	base   int64
+	suffix string
+}
+
+func (f segmentFile) name() string { return segmentName(f.base, f.suffix) }
+
+// listSegments looks through a partition's folder. Files that are no segment's
+// are left alone.
+func listSegments(fsys vfs.FS, dir string) (*segmentFiles, error) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	files := &segmentFiles{logs: map[int64]int64{}, modified: map[int64]int64{}}
+	for _, name := range names {
+		base, suffix, ok := parseSegmentName(name)
+		if !ok {
+			continue
+		}
+		files.names = append(files.names, segmentFile{base, suffix})
+		if suffix != suffixLog {
+			continue
+		}
+		info, err := fsys.Stat(path.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		files.logs[base], files.modified[base] = info.Size, info.ModTime
+	}
+	return files, nil
+}
+
+// bases are the bases of all .log files, ascending.
+func (f *segmentFiles) bases() []int64 {
+	out := make([]int64, 0, len(f.logs))
+	for base := range f.logs {
+		out = append(out, base)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// above are the files of live segments with a base above base, the .log first,
+// so that no index is ever taken for one without log.
+func (f *segmentFiles) above(base int64) []string {
+	var out []string
+	for _, live := range []string{suffixLog, suffixIndex, suffixTimeIndex, suffixTxnIndex, suffixSnapshot} {
+		for _, n := range f.names {
+			if n.base > base && n.suffix == live {
+				out = append(out, n.name())
+			}
+		}
+	}
+	for b := range f.logs {
+		if b > base {
+			delete(f.logs, b)
+		}
+	}
+	return out
+}
+
+// with are the files that have a suffix in the end (".swap"), by base.
+func (f *segmentFiles) with(suffix string) []segmentFile {
+	var out []segmentFile
+	for _, n := range f.names {
+		if strings.HasSuffix(n.suffix, suffix) && n.suffix != suffix {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// openFlag: the active segment is written.
+func openFlag(active bool) vfs.OpenFlag {
+	if active {
+		return vfs.ReadWrite
+	}
+	return vfs.ReadOnly
+}
+
+func truncateFile(fsys vfs.FS, name string, size int64) error {
+	f, err := fsys.Open(name, vfs.ReadWrite)
+	if err != nil {
+		return err
+	}
+	err = f.Truncate(size)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// readPartitionMetadata reads the topic id from partition.metadata.
+func readPartitionMetadata(fsys vfs.FS, dir string) (TopicID, error) {
+	name := path.Join(dir, partitionMetadata)
+	b, err := readFile(fsys, name, 1<<16)
+	if err != nil {
+		return TopicID{}, err
+	}
+	if len(b) == 0 {
+		return TopicID{}, fmt.Errorf("%s is empty: %w", name, fs.ErrNotExist)
+	}
+	for line := range strings.SplitSeq(string(b), "\n") {
+		key, value, _ := strings.Cut(line, ":")
+		if key != "topic_id" {
+			continue
+		}
+		if id, ok := parseUUID(strings.TrimSpace(value)); ok {
+			return id, nil
+		}
+	}
+	return TopicID{}, fmt.Errorf("%s has no topic id", name)
+}
+
+// deleteDirName is the name under which a deleted partition's folder waits for
+// its removal: Kafka's, cut to 255 bytes.
+func deleteDirName(topic string, n int32, id [16]byte) string {
+	tail := fmt.Sprintf("-%d.%x%s", n, id[:], suffixDeleteDir)
+	return topic[:min(len(topic), 255-len(tail))] + tail
+}
+
+// isDeleteDir reports whether a folder is one that waits for its removal.
+func isDeleteDir(name string) bool {
+	rest, ok := strings.CutSuffix(name, suffixDeleteDir)
+	if !ok {
+		return false
+	}
+	i := strings.LastIndexByte(rest, '.')
+	if i < 0 || len(rest)-i-1 != 32 || strings.Trim(rest[i+1:], "0123456789abcdef") != "" {
+		return false
+	}
+	_, _, ok = parsePartitionDir(rest[:i])
+	return ok
+}
+
+// putAside gives the folder of a deleted topic its -delete name. Any other folder
+// is named and left alone.
+func (s *Store) putAside(name string) {
+	topic, n, ok := parsePartitionDir(name)
+	if !ok {
+		return
+	}
+	id, err := readPartitionMetadata(s.fs, s.path(name))
+	if err != nil || !s.deletedIDs[id] {
+		s.warn("unknown-folder", fmt.Sprintf("%s belongs to no topic of this data folder: left alone", s.path(name)))
+		return
+	}
+	to := s.path(deleteDirName(topic, n, id))
+	if err := s.fs.Rename(s.path(name), to); err != nil {
+		s.warn("delete-folder", err.Error())
+		return
+	}
+	s.foldersChanged.Store(true)
+	s.gone.addFolder(to)
+}
+
+// epochsOf adds a segment's leader epochs.
+func (p *Partition) epochsOf(g *segment) error {
+	sc := newScanner(g.file, 0, g.size.Load(), false, nil)
+	for {
+		b, err := sc.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return g.corrupt(err, -1)
+		}
+		p.epochs.add(b.LeaderEpoch(), b.BaseOffset())
+	}
+}
+
+// sumSize takes the partition's size anew.
+func (p *Partition) sumSize() {
+	var n int64
+	for _, g := range p.list() {
+		n += g.size.Load()
+	}
+	p.bytes.Store(n)
+}

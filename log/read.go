@@ -1,0 +1,277 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+
+	"github.com/kcoord/kcoord/log/record"
+)
+
+// findChunk is what is read at a time to find a batch from an index entry.
+const findChunk = 8 << 10
+
+// Read appends whole batches, from the one that holds offset (or the next one)
+// up to the high watermark, at most maxBytes, to dst; with minOne the first
+// batch is given whatever its size. It has the partition log catch up first if
+// offset lies beyond the high watermark. ErrOffsetOutOfRange, ErrStorage.
+func (p *Partition) Read(offset int64, maxBytes int, minOne bool, dst []byte) ([]byte, error) {
+	if err := p.readable(offset); err != nil {
+		return dst, err
+	}
+	for {
+		g, more, err := p.segmentAt(offset)
+		if err != nil || g == nil {
+			return dst, err
+		}
+		out, err := p.readSegment(g, offset, maxBytes, minOne, dst)
+		next := g.base + 1
+		g.release()
+		if err != nil {
+			return dst, fmt.Errorf("%w: %s: %w", ErrStorage, p, err)
+		}
+		if len(out) > len(dst) || !more {
+			return out, nil
+		}
+		// Nothing at or behind offset in this segment: compaction took it.
+		offset = max(offset, p.baseAfter(next-1))
+	}
+}
+
+// readable checks offset against the log's range and has the partition log
+// catch up if it lies beyond what is written there.
+func (p *Partition) readable(offset int64) error {
+	if f := p.failed.Load(); f != nil && f.permanent {
+		return f.err
+	}
+	if offset < p.logStart.Load() || offset > p.logEnd.Load() {
+		return ErrOffsetOutOfRange
+	}
+	if offset >= p.hw.Load() && p.hw.Load() < p.durable.Load() {
+		if err := p.CatchUp(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// segmentAt returns the segment with the greatest base at or below offset (or
+// the first), with a reference, and whether others follow it.
+func (p *Partition) segmentAt(offset int64) (g *segment, more bool, err error) {
+	for range 1000 {
+		list := p.list()
+		if len(list) == 0 {
+			return nil, false, nil
+		}
+		i := sort.Search(len(list), func(i int) bool { return list[i].base > offset })
+		if i > 0 {
+			i--
+		}
+		if list[i].acquire() {
+			return list[i], i+1 < len(list), nil
+		}
+	}
+	return nil, false, fmt.Errorf("%w: %s: segments come and go", ErrStorage, p)
+}
+
+// baseAfter is the base of the segment behind the one with this base.
+func (p *Partition) baseAfter(base int64) int64 {
+	list := p.list()
+	i := sort.Search(len(list), func(i int) bool { return list[i].base > base })
+	if i == len(list) {
+		return p.logEnd.Load()
+	}
+	return list[i].base
+}
+
+// readSegment appends the batches of g from the first one whose last offset is
+// at least offset.
+func (p *Partition) readSegment(g *segment, offset int64, maxBytes int, minOne bool, dst []byte) ([]byte, error) {
+	end := g.size.Load()
+	pos, first, err := p.find(g, offset, end)
+	if err != nil || pos == end {
+		return dst, err
+	}
+	n := min(int64(maxBytes), end-pos)
+	if n < first {
+		if !minOne {
+			return dst, nil
+		}
+		n = first
+	}
+	at := len(dst)
+	dst = extend(dst, int(n))
+	if err := readFull(g.file, dst[at:], pos); err != nil {
+		return dst[:at], fmt.Errorf("reading %s at %d: %w", g.name(suffixLog), pos, err)
+	}
+	whole := wholeBatches(dst[at:])
+	if int64(whole) < first {
+		return dst[:at], fmt.Errorf("reading %s at %d: the batch there has changed", g.name(suffixLog), pos)
+	}
+	return dst[:at+whole], nil
+}
+
+// find returns the position and size of the first batch whose last offset is at
+// least offset; position end if there is none.
+func (p *Partition) find(g *segment, offset, end int64) (pos, size int64, err error) {
+	index, _, err := p.indexOf(g)
+	if err != nil {
+		return 0, 0, err
+	}
+	buf := p.s.getBuf()
+	defer func() { p.s.putBuf(buf) }()
+	from := floorIndex(index, offset-g.base)
+	s := newScanner(g.file, min(from, end), end, false, buf[:0:min(cap(buf), findChunk)])
+	for {
+		b, err := s.next()
+		if errors.Is(err, io.EOF) {
+			return end, 0, nil
+		}
+		if err != nil {
+			return 0, 0, g.corrupt(err, -1)
+		}
+		if b.LastOffset() >= offset {
+			return s.pos - b.Size(), b.Size(), nil
+		}
+	}
+}
+
+// wholeBatches is how many bytes of b are whole batches.
+func wholeBatches(b []byte) int {
+	n := 0
+	for {
+		size, err := record.Peek(b[n:], batchCap)
+		if err != nil || size > int64(len(b)-n) {
+			return n
+		}
+		n += int(size)
+	}
+}
+
+// extend makes b n bytes longer; their content is undefined.
+func extend(b []byte, n int) []byte {
+	if len(b)+n <= cap(b) {
+		return b[:len(b)+n]
+	}
+	out := make([]byte, len(b)+n)
+	copy(out, b)
+	return out
+}
+
+// indexOf returns the index entries of a segment, loading them if need be.
+func (p *Partition) indexOf(g *segment) ([]indexEntry, []timeEntry, error) {
+	index, times, loaded := g.entries()
+	if loaded {
+		return index, times, nil
+	}
+	p.log.Lock()
+	defer p.log.Unlock()
+	if err := p.loadSegment(g); err != nil {
+		return nil, nil, err
+	}
+	index, times, _ = g.entries()
+	return index, times, nil
+}
+
+// loadSegment works out tail and entries of a closed segment and writes index
+// files anew that do not fit. REQUIRES p.log.
+func (p *Partition) loadSegment(g *segment) error {
+	if _, _, loaded := g.entries(); loaded {
+		return nil
+	}
+	if err := g.load(p.s.fs, p.topic.Load().Config.IndexIntervalBytes, false, g != p.active()); err != nil {
+		return err
+	}
+	if g.stale && p.holds(g) && !p.log.removed {
+		p.log.dirty = true // the next checkpoint writes them
+	}
+	return nil
+}
+
+// holds reports whether g is in the list. REQUIRES p.log.
+func (p *Partition) holds(g *segment) bool {
+	for _, have := range p.list() {
+		if have == g {
+			return true
+		}
+	}
+	return false
+}
+
+// Load calls f for every batch from log start to the end, each CRC checked. The
+// batch is valid during the call. Every turn advances or fails.
+func (p *Partition) Load(f func(b record.Batch) error) error {
+	if f := p.failed.Load(); f != nil && f.permanent {
+		return f.err
+	}
+	start, next, done := p.logStart.Load(), int64(0), int64(0)
+	total := p.Size()
+	buf := p.s.getBuf()
+	defer func() { p.s.putBuf(buf) }()
+	for _, g := range p.list() {
+		if !g.acquire() {
+			return fmt.Errorf("%w: %s: segment %d was removed while loading", ErrStorage, p, g.base)
+		}
+		n, err := p.loadBatches(g, start, next, buf, f)
+		g.release()
+		if err != nil {
+			return err
+		}
+		next = max(n, g.base)
+		done += g.size.Load()
+		if f := p.s.o.Events.Progress; f != nil {
+			f(p.topic.Load().Name, p.n, done, total)
+		}
+	}
+	return p.loadPending(next, f)
+}
+
+// loadBatches gives f the batches of one segment.
+func (p *Partition) loadBatches(g *segment, start, next int64, buf []byte, f func(b record.Batch) error) (int64, error) {
+	s := newScanner(g.file, 0, g.size.Load(), true, buf)
+	for {
+		b, err := s.next()
+		if errors.Is(err, io.EOF) {
+			return next, nil
+		}
+		if err != nil {
+			return next, g.corrupt(err, next)
+		}
+		if b.BaseOffset() < next {
+			return next, g.corrupt(&scanError{s.pos - b.Size(), fmt.Errorf("base offset %d, expected %d or more", b.BaseOffset(), next)}, next)
+		}
+		next = b.NextOffset()
+		if next <= start {
+			continue
+		}
+		if err := f(b); err != nil {
+			return next, err
+		}
+	}
+}
+
+// loadPending gives f what is durable but could not be written to the partition
+// log yet.
+func (p *Partition) loadPending(next int64, f func(b record.Batch) error) error {
+	p.log.Lock()
+	var left [][]byte
+	p.s.mu.Lock()
+	p.takeQueueLocked()
+	if len(p.log.pending) > 0 {
+		p.s.mu.queued.add(p, p.s.o.Mono())
+	}
+	p.s.mu.Unlock()
+	for _, b := range p.log.pending {
+		if b.first >= next {
+			left = append(left, append([]byte(nil), b.data...))
+		}
+	}
+	p.log.Unlock()
+	for _, b := range left {
+		if err := f(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}

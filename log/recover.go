@@ -1,0 +1,483 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+
+	"github.com/kcoord/kcoord/log/journal"
+	"github.com/kcoord/kcoord/log/record"
+)
+
+// recover takes the journal path: the folder was not stopped in order. Beyond
+// the recovery points nothing in the partition logs is trusted: it is cut off
+// and written again from the journal. Until the next checkpoint snapshot and
+// journal stay as they are, so that a crash anywhere repeats the same.
+func (s *Store) recover(sn *snapshot) error {
+	s.folder.Kind = FolderRecovered
+	began := s.o.Mono()
+	if err := s.loadMetadata(sn); err != nil {
+		return err
+	}
+	if err := s.fs.Mkdir(s.path(guardName)); err != nil {
+		return err
+	}
+	if err := removeIfThere(s.fs, s.path(markerName)); err != nil {
+		return err
+	}
+	j, err := journal.Open(s.journalOptions(), sn.replay)
+	if err != nil {
+		return s.journalError(err)
+	}
+	s.j = j
+	tail, err := s.scanJournal()
+	if err != nil {
+		return err
+	}
+	s.folder.TookJournal = s.o.Mono() - began
+	began = s.o.Mono()
+	if err := s.openPartitions(sn, false); err != nil {
+		return err
+	}
+	if err := s.replayJournal(); err != nil {
+		return err
+	}
+	s.folder.TookPartitions = s.o.Mono() - began
+	s.epoch++
+	if tail.Lost > 0 {
+		return s.startOver(tail)
+	}
+	return s.writeStart()
+}
+
+// journalError makes the journal's refusals the store's.
+func (s *Store) journalError(err error) error {
+	var bad *journal.CorruptionError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	if bad.Reason == journal.Newer {
+		return fmt.Errorf("%w: %w", ErrNewer, err)
+	}
+	return fmt.Errorf("%w: %w (kcoord repair shows what can be kept)", ErrDamaged, err)
+}
+
+// scanJournal reads the journal, applies its metadata, decides where it ends,
+// and writes its newest entries again so that they are durable before anything
+// of them is shown.
+func (s *Store) scanJournal() (journal.Tail, error) {
+	s.deletedIDs = map[TopicID]bool{}
+	tail, err := s.j.Scan(func(it *journal.Item) error {
+		s.folder.ReplayedBytes += int64(len(it.Data))
+		if it.Kind != journal.Metadata {
+			return nil
+		}
+		if id, ok := topicOf(it.Data); ok && it.Data[0] == kindTopicDeleted {
+			s.deletedIDs[id] = true
+		}
+		if it.Data[0] == kindStart {
+			r, err := parseStart(it.Data)
+			if err != nil {
+				return fmt.Errorf("%w: journal entry %s: %w", ErrDamaged, it.Entry, err)
+			}
+			s.epoch = max(s.epoch, r.epoch)
+		}
+		if err := s.applyMetadata(it.Data); err != nil {
+			return fmt.Errorf("journal entry %s: %w", it.Entry, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return tail, s.journalError(err)
+	}
+	s.folder.Entries, s.folder.TornBytes = tail.Entries, int64(len(tail.Torn))
+	if len(tail.Torn) > 0 {
+		s.saveTorn(&tail)
+	}
+	if tail.Lost > 0 {
+		return tail, nil
+	}
+	return tail, s.j.RewriteTail()
+}
+
+// keptTorn is how many files of torn bytes are kept.
+const keptTorn = 5
+
+// saveTorn puts the bytes of a torn entry aside, as well as it can.
+func (s *Store) saveTorn(tail *journal.Tail) {
+	const prefix = "kcoord-torn-"
+	name := fmt.Sprintf("%s%020d-%d.bin", prefix, tail.Next.Sequence, s.o.Now().UnixMilli())
+	err := writeFile(s.fs, s.path(name), tail.Torn)
+	s.warn("journal-torn", fmt.Sprintf("the journal's last entry (%s) was torn by the crash: nobody was answered for it; its %d bytes are kept in %s (error: %v)",
+		tail.Next, len(tail.Torn), name, err))
+	names, err := s.fs.List(s.o.Dir)
+	if err != nil {
+		return
+	}
+	var torn []string
+	for _, n := range names {
+		if len(n) > len(prefix) && n[:len(prefix)] == prefix {
+			torn = append(torn, n)
+		}
+	}
+	for len(torn) > keptTorn {
+		_ = s.fs.Remove(s.path(torn[0]))
+		torn = torn[1:]
+	}
+}
+
+// startOver goes on in a new journal file, because entries behind the end, of a
+// policy that does not sync, must never be taken for new ones.
+func (s *Store) startOver(tail journal.Tail) error {
+	s.warn("journal-lost", fmt.Sprintf("%d journal entries behind %s were lost by the crash: they had not been synced", tail.Lost, tail.Next))
+	if err := s.j.StartOver(); err != nil {
+		return err
+	}
+	s.mu.cut = s.j.Next()
+	if err := s.checkpoint(false); err != nil {
+		return err
+	}
+	return s.writeStart()
+}
+
+// replayJournal gives every batch of the journal to its partition: those below
+// the recovery point are there, the next ones are written.
+func (s *Store) replayJournal() error {
+	err := s.j.Replay(func(it *journal.Item) error {
+		if it.Kind != journal.Batch {
+			return nil
+		}
+		b := record.Batch(it.Data)
+		if err := b.Validate(); err != nil {
+			return fmt.Errorf("%w: journal entry %s holds a batch that is none: %w", ErrDamaged, it.Entry, err)
+		}
+		p := s.Partition(TopicID(it.Topic), it.Partition)
+		if p == nil {
+			return nil // the topic was deleted later on
+		}
+		return p.replay(b, it.Entry)
+	})
+	if err != nil {
+		return s.journalError(err)
+	}
+	s.EachPartition(func(p *Partition) {
+		p.log.Lock()
+		defer p.log.Unlock()
+		_ = p.writeLocked() // what finds no room stays queued, and is in the journal
+	})
+	return nil
+}
+
+// replay queues a copy of a batch from the journal and writes what has gathered.
+func (p *Partition) replay(b record.Batch, at journal.Position) error {
+	if b.LastOffset() < p.end {
+		return nil // below the recovery point
+	}
+	if b.BaseOffset() != p.end {
+		return fmt.Errorf("%w: journal entry %s holds offsets %d to %d of %s, whose log ends at %d",
+			ErrDamaged, at, b.BaseOffset(), b.LastOffset(), p, p.end)
+	}
+	s := p.s
+	s.mu.Lock()
+	q := s.mu.newBatch(p)
+	q.build.Buf = append(q.build.Buf[:0], b...)
+	q.data, q.first, q.next, q.at = q.build.Buf, b.BaseOffset(), b.NextOffset(), at
+	p.queue = append(p.queue, q)
+	p.queueBytes += len(b)
+	s.mu.behind += len(b)
+	s.mu.queued.add(p, 0)
+	p.end, p.inflightEnd = q.next, q.next
+	full := p.queueBytes >= writeAtOnce
+	s.mu.Unlock()
+	p.logEnd.Store(q.next)
+	p.durable.Store(q.next)
+	if full && p.log.retries == 0 {
+		p.log.Lock()
+		_ = p.writeLocked()
+		p.log.Unlock()
+	}
+	return nil
+}
+
+// openPartitions opens the logs of all partitions that Metadata knows, each up
+// to its recovery point, and puts the folders of deleted topics aside.
+func (s *Store) openPartitions(sn *snapshot, clean bool) error {
+	points := map[TopicID]map[int32]recoveryPointRecord{}
+	for _, r := range sn.records {
+		if r[0] != kindRecoveryPoint {
+			continue
+		}
+		rp, err := parseRecoveryPoint(r)
+		if err != nil {
+			return fmt.Errorf("%s: %w: %w", s.path(snapshotName), ErrDamaged, err)
+		}
+		if points[rp.id] == nil {
+			points[rp.id] = map[int32]recoveryPointRecord{}
+		}
+		points[rp.id][rp.partition] = rp
+	}
+	folders, err := s.findFolders()
+	if err != nil {
+		return err
+	}
+	s.EachPartition(func(p *Partition) {
+		rp, known := points[p.id][p.n]
+		if !known {
+			rp = recoveryPointRecord{id: p.id, partition: p.n}
+		}
+		p.openLog(rp, known, clean, folders[p.log.dir])
+	})
+	return nil
+}
+
+// findFolders looks through the data folder: folders of topics that are gone
+// become -delete ones, unknown ones are named and left alone. It returns the
+// partition folders that exist.
+func (s *Store) findFolders() (map[string]bool, error) {
+	names, err := s.fs.List(s.o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]*Partition{}
+	s.EachPartition(func(p *Partition) { known[p.log.dir] = p })
+	folders := map[string]bool{}
+	for _, name := range names {
+		full := s.path(name)
+		p := known[full]
+		switch {
+		case p != nil && !s.replaced(full, p.id):
+			folders[full] = true
+		case isDeleteDir(name):
+			s.gone.addFolder(full)
+		case p != nil || mayBePartition(name):
+			s.putAside(name)
+		}
+	}
+	return folders, nil
+}
+
+// mayBePartition says whether a name is one that a partition's folder has.
+func mayBePartition(name string) bool {
+	_, _, ok := parsePartitionDir(name)
+	return ok
+}
+
+// replaced reports whether a folder is that of an earlier topic of the same
+// name, deleted since.
+func (s *Store) replaced(dir string, id TopicID) bool {
+	have, err := readPartitionMetadata(s.fs, dir)
+	return err == nil && have != id && s.deletedIDs[have]
+}
+
+// openLog opens the partition's log up to its recovery point. What is wrong with
+// it closes this partition only.
+func (p *Partition) openLog(rp recoveryPointRecord, known, clean, there bool) {
+	p.log.Lock()
+	defer p.log.Unlock()
+	p.end, p.inflightEnd = rp.offset, rp.offset
+	p.logEnd.Store(rp.offset)
+	p.durable.Store(rp.offset)
+	p.hw.Store(rp.offset)
+	p.rp.Store(rp.offset)
+	p.log.rpBase, p.log.rpPosition = rp.base, rp.position
+	p.log.dirty = !there
+	if err := p.openFiles(rp, known, clean, there); err != nil {
+		p.closeDamaged(err)
+	}
+}
+
+// closeDamaged makes the partition refuse everything but batches that are
+// durable already: those go into a new segment named after the recovery point,
+// so that checkpoints can go on and nothing acknowledged is lost.
+func (p *Partition) closeDamaged(err error) {
+	s := p.s
+	releaseAll(p.list())
+	p.segments.Store(nil)
+	err = fmt.Errorf("%w: %s is closed: %w", ErrStorage, p, err)
+	p.failed.Store(&failure{err: err, permanent: true})
+	s.folder.RefusedPartitions++
+	if f := s.o.Events.Refused; f != nil {
+		f(p.topic.Load().Name, p.n, err)
+	}
+	name := path.Join(p.log.dir, refusedName)
+	if there, _ := exists(s.fs, name); there || p.makeFolder() != nil {
+		return
+	}
+	if err := writeFileSync(s.fs, name, []byte(err.Error()+"\n")); err == nil {
+		p.log.dirUnsynced, p.log.dirty = true, true
+	}
+}
+
+// refusedName is a file in the folder of a partition that was found damaged: it
+// stays closed, although later segments may look sound, until it is repaired.
+const refusedName = "refused.kcoord"
+
+// openFiles brings the folder to the state of the recovery point and opens it.
+func (p *Partition) openFiles(rp recoveryPointRecord, known, clean, there bool) error {
+	s, dir := p.s, p.log.dir
+	if !there {
+		if rp.position > 0 || rp.offset > p.logStart.Load() && rp.offset > rp.base {
+			return &CorruptError{Path: dir, Position: -1, Offset: p.logStart.Load(), End: rp.offset, Reason: "the folder is missing"}
+		}
+		return nil
+	}
+	p.log.made, p.log.foreign = true, true
+	if err := p.checkFolder(); err != nil {
+		return err
+	}
+	p.log.foreign = false
+	if err := p.refusedBefore(); err != nil {
+		return err
+	}
+	files, err := listSegments(s.fs, dir)
+	if err != nil {
+		return err
+	}
+	if err := p.finishSwap(files); err != nil {
+		return err
+	}
+	if clean {
+		return p.openPlain(rp, files)
+	}
+	if !known {
+		rp = recoveryPointRecord{id: p.id, partition: p.n}
+	}
+	if err := p.cut(rp, files); err != nil {
+		return err
+	}
+	return p.openSegments(rp, files)
+}
+
+// checkFolder compares partition.metadata with the topic's id.
+func (p *Partition) checkFolder() error {
+	s, dir := p.s, p.log.dir
+	info, err := s.fs.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir {
+		return fmt.Errorf("%s is a file where the partition's folder should be", dir)
+	}
+	id, err := readPartitionMetadata(s.fs, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		p.log.dirUnsynced, p.log.metaUnsynced, p.log.dirty = true, true, true
+		return replaceFile(s.fs, path.Join(dir, partitionMetadata), partitionMetadataBytes(p.id), false)
+	}
+	if err != nil {
+		return err
+	}
+	if id != p.id {
+		return fmt.Errorf("%s belongs to topic id %s, not %s", dir, uuidString(id), uuidString(p.id))
+	}
+	return nil
+}
+
+// refusedBefore gives the reason for which the partition was closed at an earlier
+// start and has not been repaired since.
+func (p *Partition) refusedBefore() error {
+	b, err := readFile(p.s.fs, path.Join(p.log.dir, refusedName), 1<<20)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("found damaged before (%s says so): %s", refusedName, b)
+}
+
+// cut removes everything beyond the recovery point: it is a copy of what the
+// journal holds, and is written again from there.
+func (p *Partition) cut(rp recoveryPointRecord, files *segmentFiles) error {
+	s, dir := p.s, p.log.dir
+	have, ok := files.logs[rp.base]
+	if !ok && rp.position > 0 {
+		return &CorruptError{Path: path.Join(dir, segmentName(rp.base, suffixLog)), Position: -1,
+			Offset: rp.base, End: rp.offset, Reason: "the segment of the recovery point is missing"}
+	}
+	if have < rp.position {
+		return &CorruptError{Path: path.Join(dir, segmentName(rp.base, suffixLog)), Position: have,
+			Offset: -1, End: rp.offset, Reason: "the segment ends before byte " + strconv.FormatInt(rp.position, 10) + ", where the recovery point lies"}
+	}
+	for _, name := range files.above(rp.base) {
+		if err := s.fs.Remove(path.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		p.log.dirUnsynced, p.log.dirty = true, true
+	}
+	if ok && have > rp.position {
+		if err := truncateFile(s.fs, path.Join(dir, segmentName(rp.base, suffixLog)), rp.position); err != nil {
+			return err
+		}
+		files.logs[rp.base] = rp.position
+		p.log.dirty = true
+	}
+	return nil
+}
+
+// openSegments opens all segments up to the recovery point's, checks that a
+// batch ends there with the offset before it, and loads the epochs.
+func (p *Partition) openSegments(rp recoveryPointRecord, files *segmentFiles) error {
+	s := p.s
+	interval := p.topic.Load().Config.IndexIntervalBytes
+	var list []*segment
+	for _, base := range files.bases() {
+		if base > rp.base {
+			break
+		}
+		size := files.logs[base]
+		g, err := openSegment(s.fs, p.log.dir, base, size, files.modified[base], openFlag(base == rp.base))
+		if err != nil {
+			releaseAll(list)
+			return err
+		}
+		list = append(list, g)
+	}
+	if n := len(list); n > 0 && list[n-1].base == rp.base {
+		g := list[n-1]
+		if err := g.load(s.fs, interval, false, false); err != nil {
+			releaseAll(list)
+			return err
+		}
+		if g.tail.next != rp.offset {
+			err := &CorruptError{Path: g.name(suffixLog), Position: rp.position, Offset: min(g.tail.next, rp.offset), End: rp.offset,
+				Reason: fmt.Sprintf("the last batch ends before offset %d, the recovery point is %d", g.tail.next, rp.offset)}
+			releaseAll(list)
+			return err
+		}
+		p.log.dirty = p.log.dirty || g.stale
+		g.largest.Store(g.tail.largest())
+	}
+	if len(list) > 0 {
+		p.segments.Store(&list)
+		p.logStart.Store(max(p.logStart.Load(), list[0].base))
+	}
+	p.sumSize()
+	return p.loadEpochs(rp.offset)
+}
+
+func releaseAll(list []*segment) {
+	for _, g := range list {
+		g.release()
+	}
+}
+
+// loadEpochs reads the leader epochs, or finds them in the batches if the file
+// is not usable.
+func (p *Partition) loadEpochs(end int64) error {
+	err := p.epochs.load(p.s.fs, p.log.dir)
+	if err != nil && len(p.list()) > 0 {
+		if !errors.Is(err, fs.ErrNotExist) {
+			p.s.warn("epochs", fmt.Sprintf("%s: %s is rebuilt: %v", p, epochFile, err))
+		}
+		for _, g := range p.list() {
+			if err := p.epochsOf(g); err != nil {
+				return err
+			}
+		}
+		p.log.dirty = true
+	}
+	p.epochs.trim(p.logStart.Load(), end)
+	return nil
+}
