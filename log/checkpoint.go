@@ -127,11 +127,11 @@ func (s *Store) checkpoint(clean bool) error {
 	s.check.setReplay(cut)
 	for i := range points {
 		pt := &points[i]
-		pt.p.log.Lock()
+		pt.p.disk.Lock()
 		pt.p.rp.Store(pt.offset)
-		pt.p.log.rpBase, pt.p.log.rpPosition = pt.base, pt.position
-		pt.p.log.syncFailed = false
-		pt.p.log.Unlock()
+		pt.p.disk.rpBase, pt.p.disk.rpPosition = pt.base, pt.position
+		pt.p.disk.syncFailed = false
+		pt.p.disk.Unlock()
 	}
 	s.check.done.Add(1)
 	if f := s.o.Events.Checkpoint; f != nil {
@@ -199,9 +199,9 @@ type syncTask struct {
 // checkpoint writes what is durable to the partition log, syncs it, and returns
 // where its recovery point may move to.
 func (p *Partition) checkpoint(clean bool) (pt point, files int, held *journal.Position, err error) {
-	p.log.Lock()
-	if werr := p.writeLocked(); werr != nil && clean && !errors.Is(werr, ErrDeleted) && p.log.retries > 0 {
-		p.log.Unlock()
+	p.disk.Lock()
+	if werr := p.writeLocked(); werr != nil && clean && !errors.Is(werr, ErrDeleted) && p.disk.retries > 0 {
+		p.disk.Unlock()
 		return pt, 0, nil, werr
 	}
 	if at, ok := p.oldestUnwritten(); ok {
@@ -209,15 +209,15 @@ func (p *Partition) checkpoint(clean bool) (pt point, files int, held *journal.P
 	}
 	pt = p.pointLocked()
 	if clean && p.active() != nil {
-		p.log.dirty = p.log.dirty || p.closeActive()
+		p.disk.dirty = p.disk.dirty || p.closeActive()
 	}
-	if !p.log.dirty || p.log.removed || p.log.foreign {
-		p.log.Unlock()
+	if !p.disk.dirty || p.disk.removed || p.disk.foreign {
+		p.disk.Unlock()
 		return pt, 0, held, nil
 	}
 	task, err := p.prepareSync(clean)
 	pt = p.pointLocked()
-	p.log.Unlock()
+	p.disk.Unlock()
 	if err != nil {
 		return pt, 0, held, fmt.Errorf("%s: %w", p, err)
 	}
@@ -231,10 +231,10 @@ func (p *Partition) checkpoint(clean bool) (pt point, files int, held *journal.P
 }
 
 // pointLocked is the recovery point that a sync of everything written makes
-// true. REQUIRES p.log.
+// true. REQUIRES p.disk.
 func (p *Partition) pointLocked() point {
 	g := p.active()
-	r := recoveryPointRecord{id: p.id, partition: p.n, offset: p.rp.Load(), base: p.log.rpBase, position: p.log.rpPosition}
+	r := recoveryPointRecord{id: p.id, partition: p.n, offset: p.rp.Load(), base: p.disk.rpBase, position: p.disk.rpPosition}
 	if g != nil && g.known {
 		r.offset, r.base, r.position = p.hw.Load(), g.base, g.tail.size
 	}
@@ -253,7 +253,7 @@ func (p *Partition) closeActive() bool {
 }
 
 // prepareSync makes the folder if it is missing, writes indexes and epochs, and
-// collects what has to be synced. REQUIRES p.log.
+// collects what has to be synced. REQUIRES p.disk.
 func (p *Partition) prepareSync(clean bool) (t syncTask, err error) {
 	s := p.s
 	if p.active() == nil && p.failed.Load() == nil {
@@ -270,7 +270,7 @@ func (p *Partition) prepareSync(clean bool) (t syncTask, err error) {
 				}
 				s.warn("index-write", err.Error())
 			}
-			p.log.dirUnsynced = true // they may be new
+			p.disk.dirUnsynced = true // they may be new
 		}
 		if g.indexUnsynced && (clean || i+1 < len(list)) {
 			t.indexes = append(t.indexes, g.name(suffixIndex), g.name(suffixTimeIndex))
@@ -281,16 +281,16 @@ func (p *Partition) prepareSync(clean bool) (t syncTask, err error) {
 			g.unsynced = false
 		}
 	}
-	saved, err := p.epochs.save(s.fs, p.log.dir, true)
+	saved, err := p.epochs.save(s.fs, p.disk.dir, true)
 	if err != nil {
 		return t, err
 	}
-	if p.log.metaUnsynced {
-		t.others = append(t.others, path.Join(p.log.dir, partitionMetadata))
-		p.log.metaUnsynced = false
+	if p.disk.metaUnsynced {
+		t.others = append(t.others, path.Join(p.disk.dir, partitionMetadata))
+		p.disk.metaUnsynced = false
 	}
-	t.dir = p.log.dirUnsynced || saved
-	p.log.dirUnsynced, p.log.dirty = false, false
+	t.dir = p.disk.dirUnsynced || saved
+	p.disk.dirUnsynced, p.disk.dirty = false, false
 	return t, nil
 }
 
@@ -317,7 +317,7 @@ func (p *Partition) sync(t *syncTask) (files int, err error) {
 	}
 	if t.dir {
 		files++
-		if err := syncDir(s.fs, p.log.dir); err != nil {
+		if err := syncDir(s.fs, p.disk.dir); err != nil {
 			return files, err
 		}
 	}
@@ -330,12 +330,12 @@ func (p *Partition) sync(t *syncTask) (files int, err error) {
 // second failure before a checkpoint succeeds ends the process.
 func (p *Partition) repair(cause error) (pt point, files int, err error) {
 	s := p.s
-	p.log.Lock()
-	if p.log.syncFailed {
-		p.log.Unlock()
+	p.disk.Lock()
+	if p.disk.syncFailed {
+		p.disk.Unlock()
 		return pt, 0, &commitError{fmt.Errorf("%s: a sync failed again: %w", p, cause)}
 	}
-	p.log.syncFailed = true
+	p.disk.syncFailed = true
 	p.failed.Store(&failure{err: fmt.Errorf("%w: %s: %w", ErrStorage, p, cause)})
 	err = p.rewrite()
 	if err == nil {
@@ -343,11 +343,11 @@ func (p *Partition) repair(cause error) (pt point, files int, err error) {
 	}
 	var task syncTask
 	if err == nil {
-		p.log.dirUnsynced, p.log.dirty = true, true
+		p.disk.dirUnsynced, p.disk.dirty = true, true
 		task, err = p.prepareSync(false)
 	}
 	pt = p.pointLocked()
-	p.log.Unlock()
+	p.disk.Unlock()
 	if err == nil {
 		files, err = p.sync(&task)
 	}
@@ -359,7 +359,7 @@ func (p *Partition) repair(cause error) (pt point, files int, err error) {
 }
 
 // rewrite cuts the partition log to its recovery point and writes what follows
-// from the journal. REQUIRES p.log.
+// from the journal. REQUIRES p.disk.
 func (p *Partition) rewrite() error {
 	s := p.s
 	to := p.hw.Load()
@@ -397,8 +397,8 @@ func (p *Partition) rewrite() error {
 		s.mu.behind += len(b.data)
 	}
 	s.mu.Unlock()
-	p.log.pending = append(again, p.log.pending...)
-	for len(p.log.pending) > 0 {
+	p.disk.pending = append(again, p.disk.pending...)
+	for len(p.disk.pending) > 0 {
 		if err := p.writeRun(); err != nil {
 			return err
 		}
@@ -407,13 +407,13 @@ func (p *Partition) rewrite() error {
 }
 
 // cutToRecoveryPoint removes everything above the recovery point from the
-// partition log; readers get an error meanwhile. REQUIRES p.log, p.failed set.
+// partition log; readers get an error meanwhile. REQUIRES p.disk, p.failed set.
 func (p *Partition) cutToRecoveryPoint() error {
 	s := p.s
 	var keep []*segment
 	for _, g := range p.list() {
 		switch {
-		case g.base < p.log.rpBase || g.base == p.log.rpBase && p.log.rpPosition > 0:
+		case g.base < p.disk.rpBase || g.base == p.disk.rpBase && p.disk.rpPosition > 0:
 			keep = append(keep, g)
 		default:
 			for _, suffix := range []string{suffixLog, suffixIndex, suffixTimeIndex} {
@@ -425,12 +425,12 @@ func (p *Partition) cutToRecoveryPoint() error {
 		}
 	}
 	p.segments.Store(&keep)
-	p.log.generation++
+	p.disk.generation++
 	p.hw.Store(p.rp.Load())
 	p.epochs.trim(p.logStart.Load(), p.rp.Load())
-	if g := p.active(); g != nil && g.base == p.log.rpBase {
-		g.size.Store(p.log.rpPosition)
-		if err := g.file.Truncate(p.log.rpPosition); err != nil {
+	if g := p.active(); g != nil && g.base == p.disk.rpBase {
+		g.size.Store(p.disk.rpPosition)
+		if err := g.file.Truncate(p.disk.rpPosition); err != nil {
 			return err
 		}
 		g.unsynced = true
@@ -448,9 +448,9 @@ func (p *Partition) cutToRecoveryPoint() error {
 func (s *Store) snapshotNow(at journal.Position, clean bool) *snapshot {
 	var points []point
 	s.EachPartition(func(p *Partition) {
-		p.log.Lock()
-		points = append(points, point{p, recoveryPointRecord{id: p.id, partition: p.n, offset: p.rp.Load(), base: p.log.rpBase, position: p.log.rpPosition}})
-		p.log.Unlock()
+		p.disk.Lock()
+		points = append(points, point{p, recoveryPointRecord{id: p.id, partition: p.n, offset: p.rp.Load(), base: p.disk.rpBase, position: p.disk.rpPosition}})
+		p.disk.Unlock()
 	})
 	s.check.setReplay(at)
 	return s.snapshotOf(points, at, clean)

@@ -55,10 +55,10 @@ type Partition struct {
 	failed atomic.Pointer[failure]
 	epochs epochCache
 
-	// log is the partition log's lock: it is held across I/O by whoever writes the
+	// disk is the partition log's lock: it is held across I/O by whoever writes the
 	// log, checkpoints it or changes its list of segments. It comes before the
 	// journal lock. Two partitions' log locks are never held together.
-	log logState
+	disk diskState
 }
 
 // A failure is why a partition is closed. Permanent ones need an operator;
@@ -68,7 +68,7 @@ type failure struct {
 	permanent bool
 }
 
-type logState struct {
+type diskState struct {
 	sync.Mutex
 	dir     string // of the partition, below the data folder
 	made    bool   // the folder exists

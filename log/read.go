@@ -165,8 +165,8 @@ func (p *Partition) indexOf(g *segment) ([]indexEntry, []timeEntry, error) {
 	if loaded {
 		return index, times, nil
 	}
-	p.log.Lock()
-	defer p.log.Unlock()
+	p.disk.Lock()
+	defer p.disk.Unlock()
 	if err := p.loadSegment(g); err != nil {
 		return nil, nil, err
 	}
@@ -175,7 +175,7 @@ func (p *Partition) indexOf(g *segment) ([]indexEntry, []timeEntry, error) {
 }
 
 // loadSegment works out tail and entries of a closed segment and writes index
-// files anew that do not fit. REQUIRES p.log.
+// files anew that do not fit. REQUIRES p.disk.
 func (p *Partition) loadSegment(g *segment) error {
 	if _, _, loaded := g.entries(); loaded {
 		return nil
@@ -183,13 +183,13 @@ func (p *Partition) loadSegment(g *segment) error {
 	if err := g.load(p.s.fs, p.topic.Load().Config.IndexIntervalBytes, false, g != p.active()); err != nil {
 		return err
 	}
-	if g.stale && p.holds(g) && !p.log.removed {
-		p.log.dirty = true // the next checkpoint writes them
+	if g.stale && p.holds(g) && !p.disk.removed {
+		p.disk.dirty = true // the next checkpoint writes them
 	}
 	return nil
 }
 
-// holds reports whether g is in the list. REQUIRES p.log.
+// holds reports whether g is in the list. REQUIRES p.disk.
 func (p *Partition) holds(g *segment) bool {
 	for _, have := range p.list() {
 		if have == g {
@@ -254,20 +254,20 @@ func (p *Partition) loadBatches(g *segment, start, next int64, buf []byte, f fun
 // loadPending gives f what is durable but could not be written to the partition
 // log yet.
 func (p *Partition) loadPending(next int64, f func(b record.Batch) error) error {
-	p.log.Lock()
+	p.disk.Lock()
 	var left [][]byte
 	p.s.mu.Lock()
 	p.takeQueueLocked()
-	if len(p.log.pending) > 0 {
+	if len(p.disk.pending) > 0 {
 		p.s.mu.queued.add(p, p.s.o.Mono())
 	}
 	p.s.mu.Unlock()
-	for _, b := range p.log.pending {
+	for _, b := range p.disk.pending {
 		if b.first >= next {
 			left = append(left, append([]byte(nil), b.data...))
 		}
 	}
-	p.log.Unlock()
+	p.disk.Unlock()
 	for _, b := range left {
 		if err := f(b); err != nil {
 			return err

@@ -163,8 +163,8 @@ func (s *Store) replayJournal() error {
 		return s.journalError(err)
 	}
 	s.EachPartition(func(p *Partition) {
-		p.log.Lock()
-		defer p.log.Unlock()
+		p.disk.Lock()
+		defer p.disk.Unlock()
 		_ = p.writeLocked() // what finds no room stays queued, and is in the journal
 	})
 	return nil
@@ -193,10 +193,10 @@ func (p *Partition) replay(b record.Batch, at journal.Position) error {
 	s.mu.Unlock()
 	p.logEnd.Store(q.next)
 	p.durable.Store(q.next)
-	if full && p.log.retries == 0 {
-		p.log.Lock()
+	if full && p.disk.retries == 0 {
+		p.disk.Lock()
 		_ = p.writeLocked()
-		p.log.Unlock()
+		p.disk.Unlock()
 	}
 	return nil
 }
@@ -227,7 +227,7 @@ func (s *Store) openPartitions(sn *snapshot, clean bool) error {
 		if !known {
 			rp = recoveryPointRecord{id: p.id, partition: p.n}
 		}
-		p.openLog(rp, known, clean, folders[p.log.dir])
+		p.openLog(rp, known, clean, folders[p.disk.dir])
 	})
 	return nil
 }
@@ -241,7 +241,7 @@ func (s *Store) findFolders() (map[string]bool, error) {
 		return nil, err
 	}
 	known := map[string]*Partition{}
-	s.EachPartition(func(p *Partition) { known[p.log.dir] = p })
+	s.EachPartition(func(p *Partition) { known[p.disk.dir] = p })
 	folders := map[string]bool{}
 	for _, name := range names {
 		full := s.path(name)
@@ -274,15 +274,15 @@ func (s *Store) replaced(dir string, id TopicID) bool {
 // openLog opens the partition's log up to its recovery point. What is wrong with
 // it closes this partition only.
 func (p *Partition) openLog(rp recoveryPointRecord, known, clean, there bool) {
-	p.log.Lock()
-	defer p.log.Unlock()
+	p.disk.Lock()
+	defer p.disk.Unlock()
 	p.end, p.inflightEnd = rp.offset, rp.offset
 	p.logEnd.Store(rp.offset)
 	p.durable.Store(rp.offset)
 	p.hw.Store(rp.offset)
 	p.rp.Store(rp.offset)
-	p.log.rpBase, p.log.rpPosition = rp.base, rp.position
-	p.log.dirty = !there
+	p.disk.rpBase, p.disk.rpPosition = rp.base, rp.position
+	p.disk.dirty = !there
 	if err := p.openFiles(rp, known, clean, there); err != nil {
 		p.closeDamaged(err)
 	}
@@ -301,12 +301,12 @@ func (p *Partition) closeDamaged(err error) {
 	if f := s.o.Events.Refused; f != nil {
 		f(p.topic.Load().Name, p.n, err)
 	}
-	name := path.Join(p.log.dir, refusedName)
+	name := path.Join(p.disk.dir, refusedName)
 	if there, _ := exists(s.fs, name); there || p.makeFolder() != nil {
 		return
 	}
 	if err := writeFileSync(s.fs, name, []byte(err.Error()+"\n")); err == nil {
-		p.log.dirUnsynced, p.log.dirty = true, true
+		p.disk.dirUnsynced, p.disk.dirty = true, true
 	}
 }
 
@@ -316,18 +316,18 @@ const refusedName = "refused.kcoord"
 
 // openFiles brings the folder to the state of the recovery point and opens it.
 func (p *Partition) openFiles(rp recoveryPointRecord, known, clean, there bool) error {
-	s, dir := p.s, p.log.dir
+	s, dir := p.s, p.disk.dir
 	if !there {
 		if rp.position > 0 || rp.offset > p.logStart.Load() && rp.offset > rp.base {
 			return &CorruptError{Path: dir, Position: -1, Offset: p.logStart.Load(), End: rp.offset, Reason: "the folder is missing"}
 		}
 		return nil
 	}
-	p.log.made, p.log.foreign = true, true
+	p.disk.made, p.disk.foreign = true, true
 	if err := p.checkFolder(); err != nil {
 		return err
 	}
-	p.log.foreign = false
+	p.disk.foreign = false
 	if err := p.refusedBefore(); err != nil {
 		return err
 	}
@@ -352,7 +352,7 @@ func (p *Partition) openFiles(rp recoveryPointRecord, known, clean, there bool) 
 
 // checkFolder compares partition.metadata with the topic's id.
 func (p *Partition) checkFolder() error {
-	s, dir := p.s, p.log.dir
+	s, dir := p.s, p.disk.dir
 	info, err := s.fs.Stat(dir)
 	if err != nil {
 		return err
@@ -362,7 +362,7 @@ func (p *Partition) checkFolder() error {
 	}
 	id, err := readPartitionMetadata(s.fs, dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		p.log.dirUnsynced, p.log.metaUnsynced, p.log.dirty = true, true, true
+		p.disk.dirUnsynced, p.disk.metaUnsynced, p.disk.dirty = true, true, true
 		return replaceFile(s.fs, path.Join(dir, partitionMetadata), partitionMetadataBytes(p.id), false)
 	}
 	if err != nil {
@@ -377,7 +377,7 @@ func (p *Partition) checkFolder() error {
 // refusedBefore gives the reason for which the partition was closed at an earlier
 // start and has not been repaired since.
 func (p *Partition) refusedBefore() error {
-	b, err := readFile(p.s.fs, path.Join(p.log.dir, refusedName), 1<<20)
+	b, err := readFile(p.s.fs, path.Join(p.disk.dir, refusedName), 1<<20)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -390,7 +390,7 @@ func (p *Partition) refusedBefore() error {
 // cut removes everything beyond the recovery point: it is a copy of what the
 // journal holds, and is written again from there.
 func (p *Partition) cut(rp recoveryPointRecord, files *segmentFiles) error {
-	s, dir := p.s, p.log.dir
+	s, dir := p.s, p.disk.dir
 	have, ok := files.logs[rp.base]
 	if !ok && rp.position > 0 {
 		return &CorruptError{Path: path.Join(dir, segmentName(rp.base, suffixLog)), Position: -1,
@@ -404,14 +404,14 @@ func (p *Partition) cut(rp recoveryPointRecord, files *segmentFiles) error {
 		if err := s.fs.Remove(path.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		p.log.dirUnsynced, p.log.dirty = true, true
+		p.disk.dirUnsynced, p.disk.dirty = true, true
 	}
 	if ok && have > rp.position {
 		if err := truncateFile(s.fs, path.Join(dir, segmentName(rp.base, suffixLog)), rp.position); err != nil {
 			return err
 		}
 		files.logs[rp.base] = rp.position
-		p.log.dirty = true
+		p.disk.dirty = true
 	}
 	return nil
 }
@@ -427,7 +427,7 @@ func (p *Partition) openSegments(rp recoveryPointRecord, files *segmentFiles) er
 			break
 		}
 		size := files.logs[base]
-		g, err := openSegment(s.fs, p.log.dir, base, size, files.modified[base], openFlag(base == rp.base))
+		g, err := openSegment(s.fs, p.disk.dir, base, size, files.modified[base], openFlag(base == rp.base))
 		if err != nil {
 			releaseAll(list)
 			return err
@@ -446,7 +446,7 @@ func (p *Partition) openSegments(rp recoveryPointRecord, files *segmentFiles) er
 			releaseAll(list)
 			return err
 		}
-		p.log.dirty = p.log.dirty || g.stale
+		p.disk.dirty = p.disk.dirty || g.stale
 		g.largest.Store(g.tail.largest())
 	}
 	if len(list) > 0 {
@@ -466,7 +466,7 @@ func releaseAll(list []*segment) {
 // loadEpochs reads the leader epochs, or finds them in the batches if the file
 // is not usable.
 func (p *Partition) loadEpochs(end int64) error {
-	err := p.epochs.load(p.s.fs, p.log.dir)
+	err := p.epochs.load(p.s.fs, p.disk.dir)
 	if err != nil && len(p.list()) > 0 {
 		if !errors.Is(err, fs.ErrNotExist) {
 			p.s.warn("epochs", fmt.Sprintf("%s: %s is rebuilt: %v", p, epochFile, err))
@@ -476,7 +476,7 @@ func (p *Partition) loadEpochs(end int64) error {
 				return err
 			}
 		}
-		p.log.dirty = true
+		p.disk.dirty = true
 	}
 	p.epochs.trim(p.logStart.Load(), end)
 	return nil

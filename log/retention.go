@@ -38,7 +38,7 @@ func (g *gonePartitions) add(ps []*Partition) {
 		g.partitions = map[string]*Partition{}
 	}
 	for _, p := range ps {
-		g.partitions[p.log.dir] = p
+		g.partitions[p.disk.dir] = p
 	}
 }
 
@@ -79,34 +79,34 @@ func (g *gonePartitions) putAsideAll(s *Store) error {
 
 // retire closes a deleted partition and renames its folder.
 func (g *gonePartitions) retire(s *Store, p *Partition) error {
-	p.log.Lock()
-	defer p.log.Unlock()
-	if p.log.removed {
+	p.disk.Lock()
+	defer p.disk.Unlock()
+	if p.disk.removed {
 		return nil
 	}
 	info := p.topic.Load()
 	to := s.path(deleteDirName(info.Name, p.n, p.id))
-	if p.log.made && !p.log.foreign {
-		if err := s.fs.Rename(p.log.dir, to); err != nil {
+	if p.disk.made && !p.disk.foreign {
+		if err := s.fs.Rename(p.disk.dir, to); err != nil {
 			return err
 		}
 		s.foldersChanged.Store(true)
 	}
-	p.log.removed = true
+	p.disk.removed = true
 	releaseAll(p.list())
 	p.segments.Store(nil)
-	if n := len(p.log.pending); n > 0 {
+	if n := len(p.disk.pending); n > 0 {
 		p.dropPending(n)
 	}
-	if p.log.noSpace {
-		p.log.noSpace = false
+	if p.disk.noSpace {
+		p.disk.noSpace = false
 		s.outOfSpace.Add(-1)
 	}
 	g.mu.Lock()
-	if g.partitions[p.log.dir] == p {
-		delete(g.partitions, p.log.dir)
+	if g.partitions[p.disk.dir] == p {
+		delete(g.partitions, p.disk.dir)
 	}
-	if p.log.made && !p.log.foreign {
+	if p.disk.made && !p.disk.foreign {
 		g.folders = append(g.folders, deletion{to, s.o.Mono() + time.Duration(info.Config.FileDeleteDelay)*time.Millisecond})
 	}
 	g.mu.Unlock()

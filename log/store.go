@@ -205,8 +205,8 @@ func (t *topic) grown(s *Store, info TopicInfo) *topic {
 	g := &topic{info: t.info, partitions: append([]*Partition(nil), t.partitions...)}
 	for n := int32(len(g.partitions)); n < info.Partitions; n++ {
 		p := &Partition{s: s, id: info.ID, n: n, topic: g.info}
-		p.log.dir = s.path(partitionDir(info.Name, n))
-		p.log.dirty = true // it has no folder yet: the next checkpoint makes it
+		p.disk.dir = s.path(partitionDir(info.Name, n))
+		p.disk.dirty = true // it has no folder yet: the next checkpoint makes it
 		g.partitions = append(g.partitions, p)
 	}
 	return g

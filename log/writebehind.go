@@ -44,9 +44,9 @@ func (s *Store) WriteStep() (next time.Duration, err error) {
 	}
 	s.mu.queued.sleepsUntil = 0
 	s.mu.Unlock()
-	p.log.Lock()
+	p.disk.Lock()
 	_ = p.writeLocked() // shows in Err; the queue has it again
-	p.log.Unlock()
+	p.disk.Unlock()
 	return 0, nil
 }
 
@@ -55,8 +55,8 @@ func (p *Partition) CatchUp() error {
 	if p.hw.Load() >= p.durable.Load() {
 		return nil
 	}
-	p.log.Lock()
-	defer p.log.Unlock()
+	p.disk.Lock()
+	defer p.disk.Unlock()
 	return p.writeLocked()
 }
 
@@ -80,20 +80,20 @@ func (p *Partition) Watch(delta int32) {
 }
 
 // writeLocked writes all durable batches to the partition log. What could not
-// be written stays first in line and is tried again later. REQUIRES p.log.
+// be written stays first in line and is tried again later. REQUIRES p.disk.
 func (p *Partition) writeLocked() error {
 	s := p.s
 	s.mu.Lock()
 	p.takeQueueLocked()
 	s.mu.Unlock()
-	if len(p.log.pending) == 0 {
+	if len(p.disk.pending) == 0 {
 		return p.Err()
 	}
-	if p.log.removed {
-		p.dropPending(len(p.log.pending))
+	if p.disk.removed {
+		p.dropPending(len(p.disk.pending))
 		return ErrDeleted
 	}
-	for len(p.log.pending) > 0 {
+	for len(p.disk.pending) > 0 {
 		if err := p.writeRun(); err != nil {
 			return p.writeFailed(err)
 		}
@@ -108,12 +108,12 @@ func (p *Partition) writeLocked() error {
 	return nil
 }
 
-// takeQueueLocked moves the queue to pending. REQUIRES p.log, s.mu.
+// takeQueueLocked moves the queue to pending. REQUIRES p.disk, s.mu.
 func (p *Partition) takeQueueLocked() {
-	if len(p.log.pending) == 0 {
-		p.log.pending, p.queue = p.queue, p.log.pending[:0]
+	if len(p.disk.pending) == 0 {
+		p.disk.pending, p.queue = p.queue, p.disk.pending[:0]
 	} else {
-		p.log.pending = append(p.log.pending, p.queue...)
+		p.disk.pending = append(p.disk.pending, p.queue...)
 		clear(p.queue)
 		p.queue = p.queue[:0]
 	}
@@ -125,14 +125,14 @@ func (p *Partition) takeQueueLocked() {
 func (p *Partition) dropPending(n int) {
 	s := p.s
 	s.mu.Lock()
-	s.mu.release(p.log.pending[:n])
+	s.mu.release(p.disk.pending[:n])
 	if s.mu.behind < maxBehindBytes {
 		s.admit(refuseBehind)
 	}
 	s.mu.Unlock()
-	left := copy(p.log.pending, p.log.pending[n:])
-	clear(p.log.pending[left:])
-	p.log.pending = p.log.pending[:left]
+	left := copy(p.disk.pending, p.disk.pending[n:])
+	clear(p.disk.pending[left:])
+	p.disk.pending = p.disk.pending[:left]
 }
 
 // writeRun writes as many pending batches as go into one write, after rolling
@@ -140,7 +140,7 @@ func (p *Partition) dropPending(n int) {
 func (p *Partition) writeRun() error {
 	cfg := &p.topic.Load().Config
 	g := p.active()
-	first := record.Batch(p.log.pending[0].data)
+	first := record.Batch(p.disk.pending[0].data)
 	if g == nil || p.shouldRoll(g, &g.tail, first, cfg) {
 		if err := p.roll(first.BaseOffset()); err != nil {
 			return err
@@ -154,7 +154,7 @@ func (p *Partition) writeRun() error {
 		_ = g.file.Truncate(g.tail.size)
 		return fmt.Errorf("writing %s at %d: %w", g.name(suffixLog), g.tail.size, err)
 	}
-	for _, b := range p.log.pending[:run.n] {
+	for _, b := range p.disk.pending[:run.n] {
 		v := record.Batch(b.data)
 		p.epochs.add(v.LeaderEpoch(), v.BaseOffset())
 	}
@@ -162,7 +162,7 @@ func (p *Partition) writeRun() error {
 	g.mu.index = append(g.mu.index, run.index...)
 	g.mu.times = append(g.mu.times, run.times...)
 	g.mu.Unlock()
-	g.tail, g.unsynced, p.log.dirty = run.tail, true, true
+	g.tail, g.unsynced, p.disk.dirty = run.tail, true, true
 	p.bytes.Add(run.tail.size - g.size.Load())
 	g.largest.Store(run.tail.largest())
 	g.size.Store(run.tail.size)
@@ -184,7 +184,7 @@ type run struct {
 // copied together.
 func (p *Partition) collect(g *segment, cfg *TopicConfig) (r run, buf []byte) {
 	r.tail = g.tail
-	for _, b := range p.log.pending {
+	for _, b := range p.disk.pending {
 		v := record.Batch(b.data)
 		if r.n > 0 && (len(buf)+len(v) > writeAtOnce || p.shouldRoll(g, &r.tail, v, cfg)) {
 			break
@@ -255,7 +255,7 @@ func (p *Partition) shouldRoll(g *segment, t *tail, b record.Batch, cfg *TopicCo
 }
 
 // roll closes the active segment and opens one that begins at base, without any
-// sync: a checkpoint sees to that. REQUIRES p.log.
+// sync: a checkpoint sees to that. REQUIRES p.disk.
 func (p *Partition) roll(base int64) error {
 	s := p.s
 	if err := p.makeFolder(); err != nil {
@@ -268,7 +268,7 @@ func (p *Partition) roll(base int64) error {
 			s.warn("index-write", err.Error()) // rebuilt when needed
 		}
 	}
-	g, err := newSegment(s.fs, p.log.dir, base, s.o.Now().UnixMilli())
+	g, err := newSegment(s.fs, p.disk.dir, base, s.o.Now().UnixMilli())
 	if err != nil {
 		return err
 	}
@@ -277,32 +277,32 @@ func (p *Partition) roll(base int64) error {
 	}
 	list := append(append([]*segment(nil), p.list()...), g)
 	p.segments.Store(&list)
-	p.log.dirty, p.log.dirUnsynced = true, true
-	p.log.generation++
+	p.disk.dirty, p.disk.dirUnsynced = true, true
+	p.disk.generation++
 	return nil
 }
 
 // makeFolder makes the partition's folder and partition.metadata if they are
-// not there. REQUIRES p.log.
+// not there. REQUIRES p.disk.
 func (p *Partition) makeFolder() error {
-	if p.log.foreign {
-		return fmt.Errorf("%s is not this partition's", p.log.dir)
+	if p.disk.foreign {
+		return fmt.Errorf("%s is not this partition's", p.disk.dir)
 	}
-	if p.log.made {
+	if p.disk.made {
 		return nil
 	}
 	s := p.s
 	// A topic of the same name may have been deleted a moment ago.
-	if err := s.gone.putAside(s, p.log.dir); err != nil {
+	if err := s.gone.putAside(s, p.disk.dir); err != nil {
 		return err
 	}
-	if err := s.fs.Mkdir(p.log.dir); err != nil {
+	if err := s.fs.Mkdir(p.disk.dir); err != nil {
 		return err
 	}
-	if err := replaceFile(s.fs, path.Join(p.log.dir, partitionMetadata), partitionMetadataBytes(p.id), false); err != nil {
+	if err := replaceFile(s.fs, path.Join(p.disk.dir, partitionMetadata), partitionMetadataBytes(p.id), false); err != nil {
 		return err
 	}
-	p.log.made, p.log.dirUnsynced, p.log.dirty, p.log.metaUnsynced = true, true, true, true
+	p.disk.made, p.disk.dirUnsynced, p.disk.dirty, p.disk.metaUnsynced = true, true, true, true
 	s.foldersChanged.Store(true)
 	return nil
 }
@@ -323,8 +323,8 @@ func outOfSpace(err error) bool {
 // anything.
 func (p *Partition) writeFailed(err error) error {
 	s := p.s
-	if outOfSpace(err) && !p.log.noSpace {
-		p.log.noSpace = true
+	if outOfSpace(err) && !p.disk.noSpace {
+		p.disk.noSpace = true
 		s.outOfSpace.Add(1)
 		s.refuse(refuseDisk)
 	}
@@ -335,8 +335,8 @@ func (p *Partition) writeFailed(err error) error {
 		}
 		p.failed.Store(&failure{err: err})
 	}
-	pause := min(retryFirst<<min(p.log.retries, 4), retryMost)
-	p.log.retries++
+	pause := min(retryFirst<<min(p.disk.retries, 4), retryMost)
+	p.disk.retries++
 	due := s.o.Mono() + pause
 	s.mu.Lock()
 	s.mu.queued.add(p, due)
@@ -350,18 +350,18 @@ func (p *Partition) writeFailed(err error) error {
 
 // writeHealed undoes what writeFailed did.
 func (p *Partition) writeHealed() {
-	if p.log.retries == 0 {
+	if p.disk.retries == 0 {
 		return
 	}
-	p.log.retries = 0
+	p.disk.retries = 0
 	if f := p.failed.Load(); f != nil && !f.permanent {
 		p.failed.Store(nil)
 		if report := p.s.o.Events.Refused; report != nil {
 			report(p.topic.Load().Name, p.n, nil)
 		}
 	}
-	if p.log.noSpace {
-		p.log.noSpace = false
+	if p.disk.noSpace {
+		p.disk.noSpace = false
 		if p.s.outOfSpace.Add(-1) == 0 {
 			p.s.admit(refuseDisk)
 		}
@@ -369,10 +369,10 @@ func (p *Partition) writeHealed() {
 }
 
 // oldestUnwritten is where the journal holds the oldest batch that is durable
-// and not in the partition log; ok is false if there is none. REQUIRES p.log.
+// and not in the partition log; ok is false if there is none. REQUIRES p.disk.
 func (p *Partition) oldestUnwritten() (at journal.Position, ok bool) {
-	if len(p.log.pending) > 0 {
-		return p.log.pending[0].at, true
+	if len(p.disk.pending) > 0 {
+		return p.disk.pending[0].at, true
 	}
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
