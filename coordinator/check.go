@@ -115,10 +115,12 @@ func (c *classicGroup) checkInvariants() error {
 		if m.pendingSync {
 			pendingSync++
 		}
+		names := map[string]bool{}
 		for i := range m.protocols {
-			if firstOf(m.protocols, i) {
-				support[m.protocols[i].name]++
-			}
+			names[m.protocols[i].name] = true
+		}
+		for name := range names {
+			support[name]++
 		}
 		if err := c.checkMember(m); err != nil {
 			return fmt.Errorf("member %q: %w", m.id, err)
@@ -148,7 +150,7 @@ func (c *classicGroup) checkMember(m *member) error {
 		return fmt.Errorf("JoinGroup parked")
 	case m.syncing.is && c.state != stateCompletingRebalance:
 		return fmt.Errorf("SyncGroup parked")
-	case m.isNew && !m.joining.is:
+	case m.isNew && !m.joining.is && c.state != stateDead:
 		return fmt.Errorf("new and not joining")
 	case !m.session.wanted && !m.joining.is && !m.syncing.is && c.state != stateDead:
 		return fmt.Errorf("no session timer")

@@ -100,12 +100,14 @@ type classicGroup struct {
 	syncGeneration int32 // the generation that the sync timer is for
 
 	marker uint32 // see applyMembers
+	stamp  uint64 // see setProtocols
 }
 
 type protocolCount struct {
 	name    string
 	members int
 	votes   int
+	stamp   uint64 // see setProtocols
 }
 
 // A protocol is one entry of a member's list, in order of preference.
@@ -185,13 +187,33 @@ func (c *classicGroup) insert(m *member, list []protocol) {
 	if m.static {
 		c.mapInstance(m)
 	}
+	c.link(m)
+	c.setProtocols(m, list)
+}
+
+// link puts m at the end of the list.
+func (c *classicGroup) link(m *member) {
+	m.next = nil
 	if m.prev = c.last; m.prev != nil {
 		m.prev.next = m
 	} else {
 		c.first = m
 	}
 	c.last = m
-	c.setProtocols(m, list)
+}
+
+// unlink takes m out of the list.
+func (c *classicGroup) unlink(m *member) {
+	if m.prev != nil {
+		m.prev.next = m.next
+	} else {
+		c.first = m.next
+	}
+	if m.next != nil {
+		m.next.prev = m.prev
+	} else {
+		c.last = m.prev
+	}
 }
 
 func (c *classicGroup) mapInstance(m *member) {
@@ -209,16 +231,7 @@ func (c *classicGroup) remove(m *member) {
 	if m.static && c.byInstance[m.instance] == m {
 		delete(c.byInstance, m.instance)
 	}
-	if m.prev != nil {
-		m.prev.next = m.next
-	} else {
-		c.first = m.next
-	}
-	if m.next != nil {
-		m.next.prev = m.prev
-	} else {
-		c.last = m.prev
-	}
+	c.unlink(m)
 	c.setPendingSync(m, false)
 	if m.joining.is {
 		m.joining.is = false
@@ -245,22 +258,24 @@ func (c *classicGroup) rekey(m *member, id string) {
 	c.byID[id] = m
 }
 
-// setProtocols replaces a member's protocol list and keeps the counts.
+// setProtocols replaces a member's protocol list and keeps the counts. A name
+// twice in a list counts once.
 func (c *classicGroup) setProtocols(m *member, list []protocol) {
+	c.stamp++
 	for i := range m.protocols {
-		p := &m.protocols[i]
-		if n := c.protocols[p.name]; n != nil && firstOf(m.protocols, i) {
-			if n.members--; n.members == 0 {
-				delete(c.protocols, p.name)
-			}
+		n := c.protocols[m.protocols[i].name]
+		if n == nil || n.stamp == c.stamp {
+			continue
+		}
+		n.stamp = c.stamp
+		if n.members--; n.members == 0 {
+			delete(c.protocols, n.name)
 		}
 	}
 	m.protocols = list
+	c.stamp++
 	for i := range list {
 		p := &list[i]
-		if !firstOf(list, i) {
-			continue
-		}
 		n := c.protocols[p.name]
 		if n == nil {
 			if c.protocols == nil {
@@ -270,18 +285,11 @@ func (c *classicGroup) setProtocols(m *member, list []protocol) {
 			c.protocols[p.name] = n
 		}
 		p.name = n.name // one copy of the name for all members
-		n.members++
-	}
-}
-
-// firstOf reports whether no earlier entry of the list has the name of entry i.
-func firstOf(list []protocol, i int) bool {
-	for j := range i {
-		if list[j].name == list[i].name {
-			return false
+		if n.stamp != c.stamp {
+			n.stamp = c.stamp
+			n.members++
 		}
 	}
-	return true
 }
 
 // find returns the member's entry for a protocol, or nil.

@@ -10,12 +10,53 @@ import (
 // released in between, until it reports done. A group that is there all the while
 // is listed once.
 type ListPass struct {
-	States, Types []string // the request's filters; empty: no restriction
-
-	Groups    []kmsg.ListGroupsResponseGroup // grows with every piece; may be reused for the next shard
+	Groups    []kmsg.ListGroupsResponseGroup // grows with every piece
 	DependsOn int64                          // good when done
 
-	slot int
+	states, types nameFilter
+	slot          int
+}
+
+// NewListPass prepares a pass with a request's filters; an empty one restricts
+// nothing. A filter may have a million entries: it is digested here, without a
+// lock. State filters ignore case and blanks around, type filters ignore case.
+func NewListPass(states, types []string) *ListPass {
+	return &ListPass{states: newNameFilter(states, true), types: newNameFilter(types, false)}
+}
+
+// A nameFilter says which names pass.
+type nameFilter struct {
+	all     bool
+	lower   map[string]bool
+	decided map[string]bool // by names as they are written
+}
+
+// longestName bounds what a filter keeps: no state and no type has a longer name.
+const longestName = 32
+
+func newNameFilter(names []string, trim bool) nameFilter {
+	f := nameFilter{all: len(names) == 0, lower: map[string]bool{}, decided: map[string]bool{}}
+	for _, n := range names {
+		if trim {
+			n = strings.TrimSpace(n)
+		}
+		if len(n) <= longestName {
+			f.lower[strings.ToLower(n)] = true
+		}
+	}
+	return f
+}
+
+func (f *nameFilter) pass(name string) bool {
+	if f.all {
+		return true
+	}
+	pass, ok := f.decided[name]
+	if !ok {
+		pass = f.lower[strings.ToLower(name)]
+		f.decided[name] = pass
+	}
+	return pass
 }
 
 // Next prepares the pass for another shard; what was listed stays.
@@ -26,7 +67,7 @@ func (s *Shard) ListGroups(p *ListPass, limit int) (done bool) {
 	end := min(len(s.slots), p.slot+limit)
 	for ; p.slot < end; p.slot++ {
 		g := s.slots[p.slot]
-		if g == nil || !matches(p.States, g.kind.stateName()) || !matches(p.Types, g.kind.typeName()) {
+		if g == nil || !p.states.pass(g.kind.stateName()) || !p.types.pass(g.kind.typeName()) {
 			continue
 		}
 		p.Groups = append(p.Groups, kmsg.ListGroupsResponseGroup{
@@ -40,24 +81,10 @@ func (s *Shard) ListGroups(p *ListPass, limit int) (done bool) {
 	return p.slot >= len(s.slots)
 }
 
-// matches reports whether a filter lets a name pass. Case and blanks around do not
-// count; a name that does not exist matches nothing.
-func matches(filter []string, name string) bool {
-	if len(filter) == 0 {
-		return true
-	}
-	for _, f := range filter {
-		if strings.EqualFold(strings.TrimSpace(f), name) {
-			return true
-		}
-	}
-	return false
-}
-
 // listGroups handles ListGroups v0-5 for this shard alone.
 func (s *Shard) listGroups(r *kmsg.ListGroupsRequest) {
-	p := ListPass{States: r.StatesFilter, Types: r.TypesFilter}
-	s.ListGroups(&p, len(s.slots))
+	p := NewListPass(r.StatesFilter, r.TypesFilter)
+	s.ListGroups(p, len(s.slots))
 	resp := kmsg.NewPtrListGroupsResponse()
 	resp.Version = r.Version
 	resp.Groups = p.Groups

@@ -184,14 +184,18 @@ func (s *Shard) applyGroup(offset int64, id string, v *records.GroupMetadataValu
 		c.protocol = strings.Clone(*v.Protocol)
 	}
 	c.stateSince = v.CurrentStateTimestamp
+	leader := "" // v.Leader may point to what changes below
+	if v.Leader != nil {
+		leader = *v.Leader
+	}
 	c.applyMembers(v)
 	c.leader = ""
 	c.state = stateEmpty
 	if c.first != nil {
 		c.state = stateStable
 		c.leader = c.first.id // if the record names none of the members
-		if v.Leader != nil && c.byID[*v.Leader] != nil {
-			c.leader = c.byID[*v.Leader].id
+		if m := c.byID[leader]; m != nil {
+			c.leader = m.id
 		}
 	}
 	if !sameRound {
@@ -215,6 +219,9 @@ func (c *classicGroup) applyMembers(v *records.GroupMetadataValue) {
 		}
 		if m == nil {
 			m = c.restore(r)
+		} else if m.marker != c.marker { // the order is the record's
+			c.unlink(m)
+			c.link(m)
 		}
 		m.marker = c.marker
 		m.sessionTimeout = millis(r.SessionTimeout)

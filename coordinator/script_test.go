@@ -34,6 +34,7 @@ import (
 //	describe g=(G,...) [v=N]
 //	list [v=N] [states=(S,...)] [types=(T,...)]
 //	delete-topics NAME...
+//	forget-topic NAME               deletes a topic without telling the shard
 //	advance D                       lets time pass, timers fire
 //	restart                         crash and recovery from the log
 //	compact                         drops superseded records and tombstones from the log
@@ -69,12 +70,14 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		s.advance(duration(t, d.CmdArgs[0].Key))
 	case "restart":
 		s.restart()
-		s.observed("")
+		s.print("", nil)
 	case "compact":
 		s.compact()
 	case "unload":
 		ev := s.event(EventUnload)
 		s.print("", s.step(&ev))
+	case "forget-topic":
+		s.topics.remove(d.CmdArgs[0].Key)
 	case "delete-topics":
 		ev := s.event(EventTopicsDeleted)
 		for _, a := range d.CmdArgs {
@@ -199,6 +202,9 @@ func (a args) has(key string) bool { return a.d.HasArg(key) }
 func (a args) list(key string) []string {
 	for _, arg := range a.d.CmdArgs {
 		if arg.Key == key {
+			if len(arg.Vals) == 1 && arg.Vals[0] == "" {
+				return nil
+			}
 			out := make([]string, len(arg.Vals))
 			for i, v := range arg.Vals {
 				out[i] = long(v)

@@ -91,7 +91,9 @@ func (s *Shard) Stats() Stats {
 
 // Step decides what an event does. Step resets out first; what out held before is
 // no longer valid. It never fails and is never undone: whoever could refuse a
-// write does so before (MayWrite tells which requests write).
+// write does so before (MayWrite tells which requests write). A request about
+// several groups is cut up by the caller: all groups of a step's request are the
+// shard's, and a DeleteGroups has at most some hundred.
 func (s *Shard) Step(ev *Event, out *Result) {
 	s.begin(ev, out)
 	switch ev.Kind {
@@ -149,7 +151,7 @@ func (s *Shard) request(req kmsg.Request) {
 // Loaded ends the replay: it arms the timers of what was loaded (into out) and
 // starts the rebalances that a lowered group.max.size asks for. If ev has Topics,
 // offsets of topics that no longer exist are removed: their deletion may have been
-// cut short.
+// cut short. out is to be treated like a Step's: it may hold records.
 func (s *Shard) Loaded(ev *Event, out *Result) {
 	s.begin(ev, out)
 	for _, g := range s.slots {

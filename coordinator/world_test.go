@@ -280,7 +280,6 @@ func (w *world) restart() {
 	w.shard.Loaded(&ev, &w.out)
 	w.twin.Loaded(&ev2, &w.twinOut)
 	w.took()
-	w.settle()
 }
 
 // compact drops records that a later one of the same key supersedes, and
