@@ -66,7 +66,7 @@ func (c *Config) With(layer Source, values map[string]string) (*Config, error) {
 	set := make(map[string]Setting, len(values))
 	for name, value := range values {
 		s := Setting{Name: name, Value: value, Source: layer}
-		if p, ok := Find(name); ok && p.Mode != ClusterWide && (p.Mode == ReadOnly || layer == DynamicDefaultSource) {
+		if p, ok := Find(name); ok && !p.changeable(layer) {
 			return nil, &Error{Setting: s, Problem: "cannot be changed while the broker runs"}
 		}
 		set[name] = s
@@ -74,6 +74,19 @@ func (c *Config) With(layer Source, values map[string]string) (*Config, error) {
 	next := &Config{set: c.set}
 	next.set[slices.Index(layers[:], layer)] = set
 	return next, next.build()
+}
+
+// changeable reports whether a property can be set in a layer while the broker
+// runs. What Kafka changes for one broker are its listeners and their security;
+// kcoord's listeners stay as they were at the start.
+func (p *Property) changeable(layer Source) bool {
+	switch p.Mode {
+	case ClusterWide:
+		return true
+	case PerBroker:
+		return layer == DynamicBrokerSource && p.Stance != Honoured
+	}
+	return false
 }
 
 // Values returns the typed values. They are shared and must not be changed.
@@ -119,7 +132,7 @@ func (c *Config) Settings() []Setting {
 // build checks every setting and fills in the typed values.
 func (c *Config) build() error {
 	for _, s := range c.Settings() {
-		if err := check(Find, s); err != nil {
+		if err := brokerScope.check(s); err != nil {
 			return err
 		}
 	}

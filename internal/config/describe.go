@@ -66,11 +66,14 @@ func (c *Config) DescribeBroker() []Entry {
 // DescribeCluster returns the entries of the empty broker name: what was set for
 // all brokers while they ran.
 func (c *Config) DescribeCluster() []Entry {
-	layer := slices.Index(layers[:], DynamicDefaultSource)
-	return slices.DeleteFunc(c.DescribeBroker(), func(e Entry) bool {
-		_, ok := c.set[layer][e.Name]
-		return !ok
-	})
+	var entries []Entry
+	for name, s := range c.set[slices.Index(layers[:], DynamicDefaultSource)] {
+		p, _ := Find(name)
+		entries = append(entries, Entry{Property: p, Value: p.shown(s.Value), Source: DynamicDefaultSource, ReadOnly: p.Mode == ReadOnly,
+			Synonyms: []EntrySynonym{{name, p.shown(s.Value), DynamicDefaultSource}}})
+	}
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
+	return entries
 }
 
 func (c *Config) brokerEntry(p *Property) Entry {

@@ -13,6 +13,8 @@ type Error struct {
 	Problem string
 	// Nearest is the known name most like an unknown one, or empty.
 	Nearest string
+
+	unknown bool
 }
 
 // Error tells the property, its value, what is wrong or allowed, and where it
@@ -32,6 +34,18 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// Message is the error in the words that Kafka answers a client with.
+func (e *Error) Message() string {
+	what := map[Source]string{TopicSource: "topic", GroupSource: "group"}[e.Setting.Source]
+	switch {
+	case e.unknown && what == "":
+		return "Unknown broker config name: " + e.Setting.Name
+	case e.unknown:
+		return "Unknown " + what + " config name: " + e.Setting.Name
+	}
+	return fmt.Sprintf("Invalid value %s for configuration %s: %s", quoted(e.Setting.Value), e.Setting.Name, e.Problem)
+}
+
 // quoted makes a value fit for one line: control characters escaped, long ones
 // cut.
 func quoted(value string) string {
@@ -45,16 +59,28 @@ func quoted(value string) string {
 	return value
 }
 
+// A scope is a table of properties that settings are checked against.
+type scope struct {
+	find func(string) (*Property, bool)
+	all  func() []Property
+}
+
+var (
+	brokerScope = scope{Find, Properties}
+	topicScope  = scope{FindTopic, TopicProperties}
+	groupScope  = scope{FindGroup, GroupProperties}
+)
+
 // check finds what is wrong with one setting.
-func check(find func(string) (*Property, bool), s Setting) error {
-	p, ok := find(s.Name)
+func (in scope) check(s Setting) error {
+	p, ok := in.find(s.Name)
 	if !ok {
-		return &Error{Setting: s, Problem: "unknown property", Nearest: Nearest(s.Name)}
+		return &Error{Setting: s, Problem: "unknown property", Nearest: nearest(in.all(), s.Name), unknown: true}
 	}
 	if allowed := p.Check(s.Value); allowed != "" {
 		return &Error{Setting: s, Problem: "must be " + allowed}
 	}
-	if p.Stance == Refused && strings.TrimSpace(s.Value) != p.Default {
+	if p.Stance == Refused && p.normal(s.Value) != p.Default {
 		return &Error{Setting: s, Problem: "not supported: " + strings.TrimSuffix(p.Doc, ".")}
 	}
 	return nil
@@ -62,12 +88,15 @@ func check(find func(string) (*Property, bool), s Setting) error {
 
 // Nearest returns the name of the broker property that takes the fewest changed
 // letters to get from name, or the empty string if none is near.
-func Nearest(name string) string {
+func Nearest(name string) string { return nearest(Properties(), name) }
+
+// nearest is Nearest in the table that find looks into.
+func nearest(table []Property, name string) string {
 	name = strings.ToLower(name)
 	best, distance := "", max(2, len(name)/3)+1
-	for _, p := range Properties() {
-		if d := editDistance(name, p.Name, distance); d < distance {
-			best, distance = p.Name, d
+	for i := range table {
+		if d := editDistance(name, table[i].Name, distance); d < distance {
+			best, distance = table[i].Name, d
 		}
 	}
 	return best

@@ -47,7 +47,7 @@ func (c *Config) Group(set map[string]string) *GroupValues {
 // CheckGroup finds what is wrong with what somebody wants to set on a group, all
 // of it together. The error is an *Error.
 func (c *Config) CheckGroup(set map[string]string) error {
-	if err := checkAll(FindGroup, set, GroupSource); err != nil {
+	if err := groupScope.checkAll(set, GroupSource); err != nil {
 		return err
 	}
 	for i := range groupLevelProperties {

@@ -37,7 +37,7 @@ func Load(from Sources) (*Loaded, error) {
 	settings = append(settings, env.Settings...)
 	settings = append(settings, from.Flags...)
 	for _, s := range settings { // those that are overridden too
-		if err := check(Find, s); err != nil {
+		if err := brokerScope.check(s); err != nil {
 			return nil, err
 		}
 	}

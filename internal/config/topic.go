@@ -70,7 +70,7 @@ func (v *TopicValues) bindings() map[string]any {
 // are the broker's. The error is an *Error about the first that is unknown or
 // invalid.
 func (c *Config) Topic(set map[string]string) (*TopicValues, error) {
-	if err := checkAll(FindTopic, set, TopicSource); err != nil {
+	if err := topicScope.checkAll(set, TopicSource); err != nil {
 		return nil, err
 	}
 	v := &TopicValues{}
@@ -142,9 +142,9 @@ func scaled(p *Property, value string, factor int64) string {
 }
 
 // checkAll finds the first wrong one of some settings, in the order of names.
-func checkAll(find func(string) (*Property, bool), set map[string]string, source Source) error {
+func (in scope) checkAll(set map[string]string, source Source) error {
 	for _, name := range slices.Sorted(maps.Keys(set)) {
-		if err := check(find, Setting{Name: name, Value: set[name], Source: source}); err != nil {
+		if err := in.check(Setting{Name: name, Value: set[name], Source: source}); err != nil {
 			return err
 		}
 	}

@@ -34,7 +34,6 @@ type Values struct {
 	LogRetentionCheckInterval time.Duration
 	LogInitialTaskDelay       time.Duration
 	LogCleanerEnable          bool
-	LogCleanerThreads         int
 	LogCleanerMaxBytesPerSec  float64
 	LogCleanerDedupeBuffer    int64 // log.cleaner.dedupe.buffer.size
 	LogCleanerIOBuffer        int   // log.cleaner.io.buffer.size
@@ -107,7 +106,6 @@ func (v *Values) bindings() map[string]any {
 		"log.retention.check.interval.ms":           &v.LogRetentionCheckInterval,
 		"log.initial.task.delay.ms":                 &v.LogInitialTaskDelay,
 		"log.cleaner.enable":                        &v.LogCleanerEnable,
-		"log.cleaner.threads":                       &v.LogCleanerThreads,
 		"log.cleaner.io.max.bytes.per.second":       &v.LogCleanerMaxBytesPerSec,
 		"log.cleaner.dedupe.buffer.size":            &v.LogCleanerDedupeBuffer,
 		"log.cleaner.io.buffer.size":                &v.LogCleanerIOBuffer,
