@@ -27,9 +27,9 @@ func (b *Broker) listGroups(r *request, out []byte) ([]byte, netloop.Verdict) {
 	}
 	var newest log.Position
 	for _, sh := range shards {
-		pass := coordinator.ListPass{States: req.StatesFilter, Types: req.TypesFilter}
+		pass := coordinator.NewListPass(req.StatesFilter, req.TypesFilter)
 		code := sh.inPieces(func(core *coordinator.Shard) (done bool) {
-			done = core.ListGroups(&pass, listPiece)
+			done = core.ListGroups(pass, listPiece)
 			newest = max(newest, positionOf(sh.partition, pass.DependsOn))
 			return done
 		})
