@@ -1,6 +1,7 @@
 package log
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -120,7 +121,9 @@ func readPartitionMetadata(fsys vfs.FS, dir string) (TopicID, error) {
 	if err != nil {
 		return TopicID{}, err
 	}
-	if len(b) == 0 {
+	// Written without a sync: after a power cut the name and the length may be
+	// there without the content, which is as good as no file.
+	if len(bytes.Trim(b, "\x00")) == 0 {
 		return TopicID{}, fmt.Errorf("%s is empty: %w", name, fs.ErrNotExist)
 	}
 	for line := range strings.SplitSeq(string(b), "\n") {

@@ -1,0 +1,181 @@
+package sim
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net"
+
+	"github.com/kcoord/kcoord/netloop"
+)
+
+// A network carries frames between actors and one process of the broker, as
+// netloop does: answers in the order of requests, nothing applied behind a held
+// request, one handler call at a time.
+type network struct {
+	handler netloop.Handler
+	conns   []*conn
+	nextID  uint64
+	drained bool
+}
+
+// A conn is one connection, both ends of it.
+type conn struct {
+	net     *network
+	id      uint64
+	context any
+	bulk    bool
+	open    bool
+	closing bool
+
+	inbound  [][]byte // sent by the client, not given to the handler yet
+	slots    []slot   // owed answers, oldest first
+	base     uint32   // index of slots[0]
+	held     bool
+	outbound [][]byte // answers on their way to the client
+}
+
+type slot struct {
+	generation uint32
+	answer     []byte
+	done       bool
+	hold       bool
+	close      bool
+}
+
+func (n *network) Start() error                     { return nil }
+func (n *network) Loops() int                       { return 1 }
+func (n *network) Serve(string, net.Listener) error { return nil }
+func (n *network) Drain()                           { n.drained = true }
+func (n *network) Stop(context.Context) error       { return nil }
+func (c *conn) ID() uint64                          { return c.id }
+func (c *conn) Loop() int                           { return 0 }
+func (c *conn) Listener() string                    { return "PLAINTEXT" }
+func (c *conn) LocalAddr() net.Addr                 { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9092} }
+func (c *conn) RemoteAddr() net.Addr {
+	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(c.id)}
+}
+func (c *conn) Bulk() bool       { return c.bulk }
+func (c *conn) Context() any     { return c.context }
+func (c *conn) SetContext(v any) { c.context = v }
+
+// connect opens a connection.
+func (n *network) connect() *conn {
+	n.nextID++
+	c := &conn{net: n, id: n.nextID, open: true}
+	n.conns = append(n.conns, c)
+	n.handler.OnOpen(c)
+	return c
+}
+
+// send puts a frame (with its length prefix) on the way to the broker.
+func (c *conn) send(frame []byte) { c.inbound = append(c.inbound, frame) }
+
+// deliverable reports whether the handler can be given a frame.
+func (c *conn) deliverable() bool {
+	return c.open && !c.closing && !c.held && len(c.inbound) > 0 && !c.net.drained
+}
+
+// deliver gives the handler the next frame.
+func (c *conn) deliver() {
+	frame := c.inbound[0]
+	var head [6]byte
+	copy(head[:], frame)
+	if limit := c.net.handler.FrameLimit(head); len(frame)-4 > limit {
+		c.cut(fmt.Errorf("frame of %d bytes, limit %d", len(frame)-4, limit))
+		return
+	}
+	s := netloop.Slot{Index: c.base + uint32(len(c.slots)), Generation: uint32(c.id)<<16 | (c.base+uint32(len(c.slots)))&0xffff}
+	c.slots = append(c.slots, slot{generation: s.Generation})
+	// The broker must not keep the frame: it is overwritten after the call.
+	body := append([]byte(nil), frame[4:]...)
+	out, verdict := c.net.handler.OnFrame(c, s, body, nil)
+	for i := range body {
+		body[i] = 0xa5
+	}
+	if verdict == netloop.Bulk {
+		if c.bulk {
+			panic("sim: Bulk on a bulk connection")
+		}
+		c.bulk = true
+		c.slots = c.slots[:len(c.slots)-1]
+		return // the same frame is given again
+	}
+	c.inbound = c.inbound[1:]
+	c.settle(s, verdict, out)
+}
+
+func (c *conn) settle(s netloop.Slot, verdict netloop.Verdict, out []byte) {
+	at := int(s.Index - c.base)
+	if verdict == netloop.None {
+		c.slots = append(c.slots[:at], c.slots[at+1:]...)
+		return
+	}
+	p := &c.slots[at]
+	switch verdict {
+	case netloop.Answered:
+		p.answer, p.done = out, true
+	case netloop.Later, netloop.Hold:
+		if p.answer == nil {
+			p.answer = out
+		}
+		if p.hold = verdict == netloop.Hold; p.hold && !p.done {
+			c.held = true
+		}
+	case netloop.Close:
+		p.answer, p.done, p.close = out, true, true
+		c.closing = true
+	}
+	c.flush()
+}
+
+// Release is netloop.Releaser.
+func (n *network) Release(_ int, done []netloop.Completion) {
+	for _, d := range done {
+		c := d.Conn.(*conn)
+		at := int(d.Slot.Index - c.base)
+		if !c.open || at < 0 || at >= len(c.slots) || c.slots[at].generation != d.Slot.Generation || c.slots[at].done {
+			continue
+		}
+		p := &c.slots[at]
+		if d.Answer != nil {
+			p.answer = d.Answer
+		}
+		p.done, p.close = true, d.Close
+		if p.hold {
+			c.held = false
+		}
+		c.flush()
+	}
+}
+
+// flush moves the ready prefix of answers to the client's side.
+func (c *conn) flush() {
+	for len(c.slots) > 0 && c.slots[0].done {
+		s := c.slots[0]
+		c.slots, c.base = c.slots[1:], c.base+1
+		if len(s.answer) > 0 {
+			if n := int(binary.BigEndian.Uint32(s.answer)); n != len(s.answer)-4 {
+				panic(fmt.Sprintf("sim: an answer of %d bytes says %d", len(s.answer)-4, n))
+			}
+			c.outbound = append(c.outbound, s.answer)
+		}
+		if s.close {
+			c.cut(nil)
+			return
+		}
+	}
+}
+
+// cut closes the connection. Answers on their way still arrive if err is nil.
+func (c *conn) cut(err error) {
+	if !c.open {
+		return
+	}
+	c.open = false
+	if err != nil {
+		c.outbound = nil
+	}
+	c.slots, c.inbound = nil, nil
+	c.net.handler.OnClose(c, err)
+}
