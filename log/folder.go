@@ -177,7 +177,7 @@ func (s *Store) putAside(name string) {
 		return
 	}
 	s.foldersChanged.Store(true)
-	s.gone.addFolder(to)
+	s.removeLater(deletion{name: to, folder: true})
 }
 
 // epochsOf adds a segment's leader epochs.

@@ -46,6 +46,8 @@ type Partition struct {
 	durable  atomic.Int64
 	logEnd   atomic.Int64
 	watchers atomic.Int32
+	// firstDirty is the cleaner's checkpoint.
+	firstDirty atomic.Int64
 	// segments is the list of all segments by base, the active one last; nil until
 	// the first write made the folder. The slice is never changed, only replaced,
 	// under the log lock.

@@ -224,10 +224,10 @@ func (s *Store) openPartitions(sn *snapshot, clean bool) error {
 	}
 	s.EachPartition(func(p *Partition) {
 		rp, known := points[p.id][p.n]
-		if !known {
+		if !known { // younger than the snapshot: all of it comes from the journal
 			rp = recoveryPointRecord{id: p.id, partition: p.n}
 		}
-		p.openLog(rp, known, clean, folders[p.disk.dir])
+		p.openLog(rp, clean, folders[p.disk.dir])
 	})
 	return nil
 }
@@ -250,7 +250,7 @@ func (s *Store) findFolders() (map[string]bool, error) {
 		case p != nil && !s.replaced(full, p.id):
 			folders[full] = true
 		case isDeleteDir(name):
-			s.gone.addFolder(full)
+			s.removeLater(deletion{name: full, folder: true})
 		case p != nil || mayBePartition(name):
 			s.putAside(name)
 		}
@@ -273,17 +273,12 @@ func (s *Store) replaced(dir string, id TopicID) bool {
 
 // openLog opens the partition's log up to its recovery point. What is wrong with
 // it closes this partition only.
-func (p *Partition) openLog(rp recoveryPointRecord, known, clean, there bool) {
+func (p *Partition) openLog(rp recoveryPointRecord, clean, there bool) {
 	p.disk.Lock()
 	defer p.disk.Unlock()
-	p.end, p.inflightEnd = rp.offset, rp.offset
-	p.logEnd.Store(rp.offset)
-	p.durable.Store(rp.offset)
-	p.hw.Store(rp.offset)
-	p.rp.Store(rp.offset)
-	p.disk.rpBase, p.disk.rpPosition = rp.base, rp.position
+	p.setEnds(rp)
 	p.disk.dirty = !there
-	if err := p.openFiles(rp, known, clean, there); err != nil {
+	if err := p.openFiles(rp, clean, there); err != nil {
 		p.closeDamaged(err)
 	}
 }
@@ -315,7 +310,7 @@ func (p *Partition) closeDamaged(err error) {
 const refusedName = "refused.kcoord"
 
 // openFiles brings the folder to the state of the recovery point and opens it.
-func (p *Partition) openFiles(rp recoveryPointRecord, known, clean, there bool) error {
+func (p *Partition) openFiles(rp recoveryPointRecord, clean, there bool) error {
 	s, dir := p.s, p.disk.dir
 	if !there {
 		if rp.position > 0 || rp.offset > p.logStart.Load() && rp.offset > rp.base {
@@ -340,9 +335,6 @@ func (p *Partition) openFiles(rp recoveryPointRecord, known, clean, there bool) 
 	}
 	if clean {
 		return p.openPlain(rp, files)
-	}
-	if !known {
-		rp = recoveryPointRecord{id: p.id, partition: p.n}
 	}
 	if err := p.cut(rp, files); err != nil {
 		return err

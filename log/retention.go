@@ -1,19 +1,36 @@
 package log
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
 	"sync"
 	"time"
 )
 
-// retention is the state of the retention task. Owner: RetentionStep.
+// retention is the state of the retention task.
 type retention struct {
-	next time.Duration // when all partitions are looked at next
+	next time.Duration // when all partitions are looked at next; owner: RetentionStep
+	mu   struct {
+		sync.Mutex // leaf
+		files      []deletion
+	}
 }
 
-// A deletion is a file that waits for its removal.
+const (
+	retentionInterval = 5 * time.Minute
+	retentionFirst    = 30 * time.Second
+	removeRetry       = time.Minute
+)
+
+// A deletion is a file or folder that waits for its removal.
 type deletion struct {
-	name string
-	due  time.Duration
+	name   string
+	due    time.Duration
+	folder bool
+	size   int64
 }
 
 func (s *Store) wakeRetention() {
@@ -23,12 +40,249 @@ func (s *Store) wakeRetention() {
 	}
 }
 
+// RetentionStep removes what lies below log starts at once, applies retention by
+// size and time to all partitions every five minutes, and removes files whose
+// delay is over.
+func (s *Store) RetentionStep() (next time.Duration, err error) {
+	now := s.o.Mono()
+	if s.keep.next == 0 {
+		s.keep.next = now + retentionFirst
+	}
+	if err := s.gone.putAsideAll(s); err != nil {
+		s.warn("delete-folder", err.Error())
+	}
+	full := now >= s.keep.next
+	if full {
+		s.keep.next = now + retentionInterval
+	}
+	var failed error
+	s.EachPartition(func(p *Partition) {
+		if failed == nil {
+			failed = p.retain(full)
+		}
+	})
+	if IsFinal(failed) {
+		return -1, failed
+	}
+	if failed != nil {
+		s.warn("retention", failed.Error())
+	}
+	return min(s.removeDue(now), s.keep.next-now), nil
+}
+
+// retain removes the oldest segments: those wholly below the log start, and with
+// byPolicy those that retention.bytes and retention.ms no longer cover. Only
+// closed segments below the recovery point go; if all would, the active one is
+// rolled first, and they go when a checkpoint has passed it.
+func (p *Partition) retain(byPolicy bool) error {
+	cfg := &p.topic.Load().Config
+	if list := p.list(); len(list) == 0 || !byPolicy && (len(list) == 1 || list[1].base > p.logStart.Load()) {
+		return nil
+	}
+	p.disk.Lock()
+	defer p.disk.Unlock()
+	if p.disk.removed || p.failed.Load() != nil {
+		return nil
+	}
+	n := p.belowLogStart()
+	if byPolicy && cfg.Delete {
+		var err error
+		if n, err = p.beyondRetention(n, cfg); err != nil {
+			return err
+		}
+	}
+	list := p.list()
+	if n == len(list) && n > 0 {
+		if list[n-1].tail.size == 0 {
+			n--
+		} else if err := p.rollForRetention(); err != nil {
+			return err
+		}
+	}
+	list = p.list()
+	for n > 0 && (n >= len(list) || list[n].base > p.disk.rpBase) {
+		n--
+	}
+	if n == 0 {
+		return nil
+	}
+	return p.removeOldest(n)
+}
+
+// rollForRetention rolls the active segment, so that the log's end survives in
+// the new one's name.
+func (p *Partition) rollForRetention() error {
+	if err := p.roll(p.hw.Load()); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrStorage, p, err)
+	}
+	p.s.RequestCheckpoint()
+	return nil
+}
+
+// belowLogStart is how many segments lie wholly below the log start.
+func (p *Partition) belowLogStart() int {
+	list, start := p.list(), p.logStart.Load()
+	n := 0
+	for n+1 < len(list) && list[n+1].base <= start {
+		n++
+	}
+	return n
+}
+
+// beyondRetention adds to n the segments that size and time no longer cover.
+func (p *Partition) beyondRetention(n int, cfg *TopicConfig) (int, error) {
+	list := p.list()
+	if cfg.RetentionBytes >= 0 {
+		excess := -cfg.RetentionBytes
+		for _, g := range list[n:] {
+			excess += g.size.Load()
+		}
+		for n < len(list) && excess-list[n].size.Load() >= 0 && list[n].size.Load() > 0 {
+			excess -= list[n].size.Load()
+			n++
+		}
+	}
+	if cfg.RetentionMillis < 0 {
+		return n, nil
+	}
+	now := p.s.o.Now().UnixMilli()
+	for ; n < len(list); n++ {
+		g := list[n]
+		if err := p.loadSegment(g); err != nil {
+			return 0, fmt.Errorf("%w: %s: %w", ErrStorage, p, err)
+		}
+		ts := g.tail.largest()
+		if ts < 0 {
+			ts = g.created
+		}
+		// A clock that was set back makes ages negative, never large.
+		if now-ts <= cfg.RetentionMillis || g == p.active() && g.tail.size == 0 {
+			break
+		}
+	}
+	return n, nil
+}
+
+// removeOldest removes the n oldest segments: first the log start moves, then
+// the list, then the files get their .deleted names. REQUIRES p.disk.
+func (p *Partition) removeOldest(n int) error {
+	list := p.list()
+	old, rest := list[:n], slices.Clone(list[n:])
+	for {
+		start := p.logStart.Load()
+		if start >= rest[0].base || p.logStart.CompareAndSwap(start, rest[0].base) {
+			break
+		}
+	}
+	p.segments.Store(&rest)
+	p.disk.generation++
+	p.sumSize()
+	p.epochs.trim(p.logStart.Load(), 1<<63-1)
+	p.disk.dirUnsynced, p.disk.dirty = true, true
+	for _, g := range old {
+		if err := p.markDeleted(g); err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+	}
+	return nil
+}
+
+// markDeleted renames a segment's files to .deleted and notes them for removal;
+// the list has dropped it, readers go on with the open file. REQUIRES p.disk.
+func (p *Partition) markDeleted(g *segment) error {
+	s := p.s
+	defer g.release()
+	due := s.o.Mono() + time.Duration(p.topic.Load().Config.FileDeleteDelay)*time.Millisecond
+	for _, suffix := range []string{suffixLog, suffixIndex, suffixTimeIndex, suffixTxnIndex} {
+		err := s.fs.Rename(g.name(suffix), g.name(suffix+suffixDeleted))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		s.removeLater(deletion{name: g.name(suffix + suffixDeleted), due: due})
+	}
+	return nil
+}
+
+func (s *Store) removeLater(d deletion) {
+	s.keep.mu.Lock()
+	s.keep.mu.files = append(s.keep.mu.files, d)
+	s.keep.mu.Unlock()
+}
+
+// removeDue removes what is due and tells when the next one is. What cannot be
+// removed is tried again later.
+func (s *Store) removeDue(now time.Duration) (next time.Duration) {
+	s.keep.mu.Lock()
+	files := s.keep.mu.files
+	s.keep.mu.files = nil
+	s.keep.mu.Unlock()
+	var left []deletion
+	for _, d := range files {
+		if d.due > now {
+			left = append(left, d)
+			continue
+		}
+		err := removeIfThere(s.fs, d.name)
+		if d.folder {
+			err = s.fs.RemoveAll(d.name)
+			s.foldersChanged.Store(true)
+		}
+		if err != nil {
+			s.warn("remove", err.Error())
+			d.due = now + removeRetry
+			left = append(left, d)
+		}
+	}
+	s.keep.mu.Lock()
+	s.keep.mu.files = append(s.keep.mu.files, left...)
+	left = s.keep.mu.files
+	s.keep.mu.Unlock()
+	if len(left) == 0 {
+		return retentionInterval
+	}
+	return max(slices.MinFunc(left, func(a, b deletion) int { return cmp.Compare(a.due, b.due) }).due-now, time.Millisecond)
+}
+
+// DeleteRecords raises the log start to offset (-1: to the end). If the item is
+// not durable already, w is released when it is. Segments below are removed by
+// retention. ErrPolicy for a topic that is not cleaned up by deletion,
+// ErrOffsetOutOfRange beyond the high watermark.
+func (p *Partition) DeleteRecords(offset int64, w *Waiter) (low int64, durable bool, err error) {
+	if !p.topic.Load().Config.Delete {
+		return -1, false, ErrPolicy
+	}
+	if err := p.Err(); err != nil {
+		return -1, false, err
+	}
+	if err := p.CatchUp(); err != nil {
+		return -1, false, err
+	}
+	high := p.hw.Load()
+	if offset == -1 {
+		offset = high
+	}
+	start := p.logStart.Load()
+	switch {
+	case offset < 0 || offset > high:
+		return -1, false, ErrOffsetOutOfRange
+	case offset <= start:
+		return start, true, nil
+	}
+	item := logStartRecord{p.id, p.n, offset}.append(nil)
+	if err := p.s.AppendMetadata([][]byte{item}, w, true); err != nil {
+		return -1, false, err
+	}
+	return offset, false, nil
+}
+
 // gonePartitions are the partitions of deleted topics whose folders are still
 // there.
 type gonePartitions struct {
-	mu         sync.Mutex // a leaf but for the log lock of a deleted partition
+	mu         sync.Mutex // leaf
 	partitions map[string]*Partition
-	folders    []deletion // with their -delete names
 }
 
 func (g *gonePartitions) add(ps []*Partition) {
@@ -42,15 +296,9 @@ func (g *gonePartitions) add(ps []*Partition) {
 	}
 }
 
-// addFolder notes a -delete folder that an earlier run left.
-func (g *gonePartitions) addFolder(dir string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.folders = append(g.folders, deletion{name: dir})
-}
-
 // putAside renames the folder of a deleted partition, if dir is one, so that a
-// new partition of that name finds its place free.
+// new partition of that name finds its place free. The deleted one's log lock
+// is taken under the new one's; nobody takes them the other way round.
 func (g *gonePartitions) putAside(s *Store, dir string) error {
 	g.mu.Lock()
 	p := g.partitions[dir]
@@ -64,13 +312,14 @@ func (g *gonePartitions) putAside(s *Store, dir string) error {
 // putAsideAll does so for all deleted partitions.
 func (g *gonePartitions) putAsideAll(s *Store) error {
 	g.mu.Lock()
-	ps := make([]*Partition, 0, len(g.partitions))
-	for _, p := range g.partitions {
-		ps = append(ps, p)
+	dirs := make([]string, 0, len(g.partitions))
+	for dir := range g.partitions {
+		dirs = append(dirs, dir)
 	}
 	g.mu.Unlock()
-	for _, p := range ps {
-		if err := g.retire(s, p); err != nil {
+	slices.Sort(dirs)
+	for _, dir := range dirs {
+		if err := g.putAside(s, dir); err != nil {
 			return err
 		}
 	}
@@ -91,10 +340,13 @@ func (g *gonePartitions) retire(s *Store, p *Partition) error {
 			return err
 		}
 		s.foldersChanged.Store(true)
+		due := s.o.Mono() + time.Duration(info.Config.FileDeleteDelay)*time.Millisecond
+		s.removeLater(deletion{name: to, due: due, folder: true})
 	}
 	p.disk.removed = true
-	releaseAll(p.list())
+	list := p.list()
 	p.segments.Store(nil)
+	releaseAll(list)
 	if n := len(p.disk.pending); n > 0 {
 		p.dropPending(n)
 	}
@@ -106,13 +358,6 @@ func (g *gonePartitions) retire(s *Store, p *Partition) error {
 	if g.partitions[p.disk.dir] == p {
 		delete(g.partitions, p.disk.dir)
 	}
-	if p.disk.made && !p.disk.foreign {
-		g.folders = append(g.folders, deletion{to, s.o.Mono() + time.Duration(info.Config.FileDeleteDelay)*time.Millisecond})
-	}
 	g.mu.Unlock()
 	return nil
 }
-
-// RetentionStep applies retention to all partitions and removes files whose
-// delay is over.
-func (s *Store) RetentionStep() (next time.Duration, err error) { return -1, nil }
