@@ -218,7 +218,7 @@ func (s *Server) addListener(l net.Listener) bool {
 		return false
 	}
 	s.mu.listeners = append(s.mu.listeners, l)
-	s.background.Add(1)
+	s.serving.Add(1)
 	return true
 }
 
@@ -230,5 +230,5 @@ func (s *Server) removeListener(l net.Listener) {
 			s.mu.listeners = append(s.mu.listeners[:i], s.mu.listeners[i+1:]...)
 		}
 	}
-	s.background.Done()
+	s.serving.Done()
 }

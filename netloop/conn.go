@@ -51,9 +51,13 @@ func peerAddress(a net.Addr) netip.Addr {
 func (c *conn) caught(failed *bool) {
 	if v := recover(); v != nil {
 		*failed = true
-		if f := c.server.options.Events.Panicked; f != nil {
-			f(c, v, debug.Stack())
-		}
+		c.tellPanic(v)
+	}
+}
+
+func (c *conn) tellPanic(v any) {
+	if f := c.server.options.Events.Panicked; f != nil {
+		f(c, v, debug.Stack())
 	}
 }
 
@@ -75,6 +79,12 @@ func (c *conn) callClose(why error) {
 	if f := c.server.options.Events.Closed; f != nil {
 		f(c, why)
 	}
+}
+
+// callLimit asks the handler for the largest length of a frame.
+func (c *conn) callLimit(head [headBytes]byte) (limit int, failed bool) {
+	defer c.caught(&failed)
+	return c.server.options.Handler.FrameLimit(head), false
 }
 
 // callFrame gives one frame to the handler. out is what the handler appended to;

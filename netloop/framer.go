@@ -13,22 +13,24 @@ const (
 
 // frameSize returns the length of the frame that b begins with, prefix included;
 // zero: more bytes are needed to know.
-func frameSize(h Handler, least int, b []byte) (int, error) {
+func (c *conn) frameSize(b []byte) (int, error) {
 	if len(b) < prefixBytes {
 		return 0, nil
 	}
 	n := int(int32(binary.BigEndian.Uint32(b)))
-	if n < least {
+	if n < c.server.limits.MinFrameBytes {
 		return 0, ErrFrameTooShort
 	}
 	if len(b) < headBytes {
 		return 0, nil
 	}
-	limit := h.FrameLimit([headBytes]byte(b))
-	if limit <= 0 {
+	limit, failed := c.callLimit([headBytes]byte(b))
+	switch {
+	case failed:
+		return 0, ErrPanic
+	case limit <= 0:
 		return 0, ErrFrameRefused
-	}
-	if n > limit {
+	case n > limit:
 		return 0, ErrFrameTooLong
 	}
 	return prefixBytes + n, nil
@@ -49,8 +51,8 @@ type input struct {
 func (i *input) waiting() int { return len(i.b) - i.at }
 
 // whole reports whether a whole frame, or one that will be refused, is kept.
-func (i *input) whole(h Handler, least int) bool {
-	size, err := frameSize(h, least, i.b[i.at:])
+func (i *input) whole(c *conn) bool {
+	size, err := c.frameSize(i.b[i.at:])
 	return err != nil || size > 0 && i.waiting() >= size
 }
 
@@ -58,9 +60,10 @@ func (i *input) whole(h Handler, least int) bool {
 // from fresh; more is what is left of fresh. ok is false if no frame is whole: then
 // nothing is left of fresh unless nothing is kept. The frame is valid until the
 // next call of any method.
-func (i *input) next(h Handler, least int, pools *buffers, fresh []byte) (frame, more []byte, ok bool, err error) {
+func (i *input) next(c *conn, fresh []byte) (frame, more []byte, ok bool, err error) {
+	pools := &c.server.buffers
 	if i.waiting() == 0 {
-		size, err := frameSize(h, least, fresh)
+		size, err := c.frameSize(fresh)
 		if err != nil || size == 0 || len(fresh) < size {
 			return nil, fresh, false, err
 		}
@@ -69,7 +72,7 @@ func (i *input) next(h Handler, least int, pools *buffers, fresh []byte) (frame,
 	}
 	if i.size == 0 {
 		fresh = i.top(pools, headBytes, fresh)
-		if i.size, err = frameSize(h, least, i.b[i.at:]); err != nil || i.size == 0 {
+		if i.size, err = c.frameSize(i.b[i.at:]); err != nil || i.size == 0 {
 			return nil, fresh, false, err
 		}
 	}

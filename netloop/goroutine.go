@@ -50,7 +50,9 @@ type stream struct {
 	out []byte
 	// mine: this goroutine holds mu.writing.
 	mine bool
-	eof  bool
+	// lastFirst: the connection ends behind what is in out.
+	lastFirst bool
+	eof       bool
 	// counted is what of the input is in the server's budget.
 	counted int
 
@@ -77,12 +79,12 @@ func newStream(c *conn, rw io.ReadWriteCloser) *stream {
 	return st
 }
 
-// sendFirst sets the answers that precede everything else. Only before anybody else
-// knows the stream.
-func (st *stream) sendFirst(unsent []byte) {
+// sendFirst sets the answers that precede everything else; last: nothing comes after
+// them. Only before anybody else knows the stream.
+func (st *stream) sendFirst(unsent []byte, last bool) {
 	if len(unsent) > 0 {
 		st.out = append(st.c.server.buffers.get(len(unsent)), unsent...)
-		st.mu.writing, st.mine = true, true
+		st.mu.writing, st.mine, st.lastFirst = true, true, last
 	}
 }
 
@@ -140,9 +142,9 @@ func (st *stream) end() {
 // apply gives every whole frame that was read to the handler and sends what can be
 // sent; false: nothing more is to be read.
 func (st *stream) apply() bool {
-	c, s := st.c, st.c.server
+	c := st.c
 	for {
-		frame, _, ok, err := c.in.next(s.options.Handler, s.limits.MinFrameBytes, &s.buffers, nil)
+		frame, _, ok, err := c.in.next(c, nil)
 		if err != nil {
 			st.flush()
 			st.kill(err)
@@ -206,14 +208,29 @@ func (st *stream) give(frame []byte) bool {
 	out, verdict, failed := c.callFrame(number, frame, st.out)
 	if failed || verdict == Bulk || verdict > Close {
 		if !failed {
-			st.misuse(verdict)
+			c.tellPanic(verdictError(verdict))
 		}
 		st.kill(ErrPanic)
 		return false
 	}
+	st.settle(number, out, had, verdict)
+	if verdict == Close {
+		st.flush()
+		return false
+	}
+	return true
+}
+
+// settle books one verdict; out[had:] is what the handler appended.
+func (st *stream) settle(number uint64, out []byte, had int, verdict Verdict) {
+	c := st.c
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	before := c.slots.bytes
+	if c.slots.forgotten(number) {
+		st.out = out[:had]
+		return
+	}
 	switch verdict {
 	case Later, Hold:
 		c.slots.later(number, out[had:], verdict == Hold)
@@ -231,15 +248,7 @@ func (st *stream) give(frame []byte) bool {
 		c.slots.answered(number, out[had:], verdict == Close)
 		st.out = out[:had]
 	}
-	s.output.add(c.slots.bytes - before)
-	return true
-}
-
-// misuse tells of a verdict that the contract does not allow here.
-func (st *stream) misuse(v Verdict) {
-	var failed bool
-	defer st.c.caught(&failed)
-	panic(verdictError(v))
+	c.server.output.add(c.slots.bytes - before)
 }
 
 // flush sends what is in st.out and every answer that is ready, unless somebody else
@@ -300,6 +309,10 @@ func (st *stream) send(out []byte) []byte {
 		}
 		out = out[:0]
 		s.output.add(-released)
+		if st.lastFirst && err == nil {
+			st.lastFirst = false
+			st.linger()
+		}
 		st.mu.Lock()
 		if err != nil {
 			st.mu.Unlock()

@@ -50,12 +50,22 @@ func appendFrame(dst []byte, k kind, number uint32, answer int, payload []byte) 
 	return binary.BigEndian.AppendUint32(dst, crc32.ChecksumIEEE(dst[at+4:]))
 }
 
+var pattern = func() (p [1 << 16]byte) {
+	for i := range p {
+		p[i] = byte(i * 7)
+	}
+	return
+}()
+
 func appendAnswer(dst []byte, number uint32, size int) []byte {
 	at := len(dst)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(4+size+4))
 	dst = binary.BigEndian.AppendUint32(dst, number)
-	for i := range size {
-		dst = append(dst, byte(int(number)+i))
+	for left := size; left > 0; {
+		from := int(number) & 0xff
+		n := min(left, len(pattern)-from)
+		dst = append(dst, pattern[from:from+n]...)
+		left -= n
 	}
 	return binary.BigEndian.AppendUint32(dst, crc32.ChecksumIEEE(dst[at+4:]))
 }

@@ -7,6 +7,8 @@ import (
 const (
 	maxTick = time.Second
 	minTick = 5 * time.Millisecond
+	// ringKept is how long an idle connection keeps its ring of slots.
+	ringKept = 10 * time.Second
 )
 
 // tick is how often connections are looked over: often enough for the shortest of
@@ -33,11 +35,24 @@ func (s *Server) reapEvery(tick time.Duration) {
 		for _, st := range streams {
 			if why := st.overdue(now); why != nil {
 				st.kill(why)
+			} else {
+				st.trim(now)
 			}
 		}
 		clear(streams)
 		s.reapLoops()
 	}
+}
+
+// trim gives the ring of slots back if the connection has become idle.
+func (st *stream) trim(now int64) {
+	quiet := time.Duration(now - st.active.Load())
+	if quiet < ringKept || quiet > ringKept+2*maxTick {
+		return // busy, or done already
+	}
+	st.mu.Lock()
+	st.c.slots.trim()
+	st.mu.Unlock()
 }
 
 // overdue returns why the connection has to be closed now, nil if it has not.

@@ -18,8 +18,8 @@ const stopGrace = 2 * time.Second
 // A Server owns connections: it accepts them, reads frames, calls the Handler
 // and sends answers. New starts nothing.
 //
-// Lock order: mu below and a stream's mu are never held together; a budget's lock comes
-// last. None is held while the Handler is called or bytes are moved.
+// Lock order: a loop's inbox, a stream's mu, a budget's lock; mu below is never held
+// together with these. None is held while the Handler is called or bytes are moved.
 type Server struct {
 	options Options
 	limits  Limits
@@ -34,8 +34,8 @@ type Server struct {
 	stopping atomic.Bool
 	closing  chan struct{} // closed with draining
 	ended    chan struct{} // closed by Stop when all connections are gone
-	// background counts the goroutines that are no connection's, and calls of Serve.
-	background sync.WaitGroup
+	// serving counts calls of Serve, background the goroutines that are no connection's.
+	serving, background sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
@@ -101,27 +101,17 @@ func (s *Server) Start() error {
 // peer and may be called under locks; it does not call the Handler before it
 // returns. Completions for closed connections, or that come too late, are dropped.
 func (s *Server) Release(loop int, done []Completion) {
-	var few [16]*stream
-	start := few[:0]
-	rest := 0 // of done, for connections that live on the loop
-	for i := range done {
-		c := done[i].Conn.(*conn)
-		if c.server != s || c.index != loop {
-			panic(fmt.Sprintf("netloop: completion for a connection of loop %d released to loop %d", c.index, loop))
-		}
-		st := c.stream.Load()
-		if st == nil {
-			rest++
-		} else if st.complete(&done[i]) {
-			start = append(start, st)
-		}
-	}
-	if rest > 0 {
-		s.releaseOnLoop(loop, done)
-	}
+	start := s.release(loop, done)
 	// Only now: answers of one connection that were completed together leave together.
 	for _, st := range start {
 		go st.drain()
+	}
+}
+
+// checkRelease panics if a completion was released to the wrong loop or server.
+func checkRelease(s *Server, c *conn, loop int) {
+	if c.server != s || c.index != loop {
+		panic(fmt.Sprintf("netloop: completion for connection %d of loop %d released to loop %d", c.id, c.index, loop))
 	}
 }
 
@@ -173,30 +163,36 @@ func (s *Server) Stop(ctx context.Context) error {
 	case <-ctx.Done():
 		err = fmt.Errorf("netloop: stopping: %w", ctx.Err())
 	}
+	// A call of Serve that is enrolling a connection needs the loop for it.
+	if !within(stopGrace, s.serving.Wait) && err == nil {
+		err = errors.New("netloop: stopping: a listener does not let go")
+	}
 	s.stopLoops()
 	for _, st := range s.listStreams(nil) {
 		st.kill(ErrStopping)
 	}
 	close(s.ended)
-	if !s.waitEnded(empty) && err == nil {
+	done := func() {
+		<-empty
+		s.background.Wait()
+	}
+	if !within(stopGrace, done) && err == nil {
 		err = errors.New("netloop: stopping: callbacks do not return")
 	}
 	return err
 }
 
-// waitEnded waits until everything this server began has ended; false: something
-// hangs in a callback.
-func (s *Server) waitEnded(empty <-chan struct{}) bool {
-	ended := make(chan struct{})
+// within calls wait and returns whether it came back in time.
+func within(d time.Duration, wait func()) bool {
+	done := make(chan struct{})
 	go func() {
-		<-empty
-		s.background.Wait()
-		close(ended)
+		wait()
+		close(done)
 	}()
-	t := time.NewTimer(stopGrace)
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
-	case <-ended:
+	case <-done:
 		return true
 	case <-t.C:
 		return false

@@ -105,14 +105,6 @@ func (s *slots) passed() {
 	s.next(s.at(s.head))
 }
 
-// unopen takes back the newest slot: its frame will be given again.
-func (s *slots) unopen(number uint64) {
-	if number+1 != s.tail {
-		panic("netloop: only the newest slot can be taken back")
-	}
-	s.tail--
-}
-
 // fill copies an answer into the slot.
 func (s *slots) fill(e *slot, answer []byte) {
 	switch n := len(answer); {
@@ -247,12 +239,20 @@ func (s *slots) popLarge(size int) (answer []byte, recycle, last, ok bool) {
 	return answer, recycle, s.next(e), true
 }
 
-// next leaves the head slot behind; last: the connection ends here.
+// next leaves the head slot behind; last: the connection ends here, and what is owed
+// behind it is forgotten.
 func (s *slots) next(e *slot) (last bool) {
 	s.drop(e)
 	s.head++
-	return e.close
+	if e.close {
+		s.reset()
+		return true
+	}
+	return false
 }
+
+// forgotten reports whether the slot was given up while the handler had its frame.
+func (s *slots) forgotten(number uint64) bool { return number < s.head }
 
 // reset forgets everything that is owed: late completions find nothing.
 func (s *slots) reset() {

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
 
 package netloop
 
@@ -14,7 +14,7 @@ import (
 // is not simply a socket.
 func rawConn(rw io.ReadWriteCloser) syscall.RawConn {
 	switch rw.(type) {
-	case *net.TCPConn, *net.UnixConn:
+	case *net.TCPConn, *net.UnixConn, movedSocket:
 		raw, err := rw.(syscall.Conn).SyscallConn()
 		if err == nil {
 			return raw

@@ -1,0 +1,5 @@
+//go:build !linux && !darwin && !dragonfly && !freebsd && !netbsd && !openbsd
+
+package netloop
+
+func loopTransports() []transport { return nil }
