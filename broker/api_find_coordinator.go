@@ -1,6 +1,10 @@
 package broker
 
 import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kcoord/kcoord/netloop"
@@ -19,38 +23,61 @@ func (b *Broker) findCoordinator(r *request, out []byte) ([]byte, netloop.Verdic
 	req := r.message.(*kmsg.FindCoordinatorRequest)
 	resp := kmsg.NewPtrFindCoordinatorResponse()
 	host, port := b.advertised(r.session)
-	code, message := coordinatorError(req.CoordinatorType, r.version)
 	if r.version < 4 {
+		code, message := coordinatorError(req.CoordinatorType, r.version, req.CoordinatorKey)
 		resp.ErrorCode, resp.NodeID, resp.Host, resp.Port = code, b.nodeID, host, port
-		text := "NONE" // what Kafka says on success
 		if code != codeNone {
 			resp.NodeID, resp.Host, resp.Port = -1, "", -1
-			text = message
 		}
-		resp.ErrorMessage = &text
+		resp.ErrorMessage = &message
 		return r.answer(out, resp)
 	}
 	for _, key := range req.CoordinatorKeys {
+		code, _ := coordinatorError(req.CoordinatorType, r.version, key)
 		one := kmsg.NewFindCoordinatorResponseCoordinator()
 		one.Key, one.ErrorCode, one.NodeID, one.Host, one.Port = key, code, b.nodeID, host, port
+		one.ErrorMessage = new(string) // empty, as Kafka leaves it, error or not
 		if code != codeNone {
 			one.NodeID, one.Host, one.Port = -1, "", -1
-			one.ErrorMessage = &message
 		}
 		resp.Coordinators = append(resp.Coordinators, one)
 	}
 	return r.answer(out, resp)
 }
 
-// coordinatorError tells whether keys of a type have a coordinator here.
-func coordinatorError(keyType int8, version int16) (code int16, message string) {
+// coordinatorError tells whether a key of a type has a coordinator here, and
+// what Kafka says of it below version 4.
+func coordinatorError(keyType int8, version int16, key string) (code int16, message string) {
+	const (
+		unavailable = "The coordinator is not available."
+		malformed   = "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. See the broker logs for more details."
+	)
 	switch {
 	case keyType == coordinatorOfGroup:
-		return codeNone, ""
+		return codeNone, "NONE"
 	case keyType == coordinatorOfTransaction:
-		return codeCoordinatorNotAvailable, "The coordinator is not available."
-	case keyType == coordinatorOfShare && version >= 6:
-		return codeCoordinatorNotAvailable, "The coordinator is not available."
+		return codeTransactionalIDAuthorization, "Transactional Id authorization failed."
+	case keyType == coordinatorOfShare && version >= 6 && isShareKey(key):
+		return codeCoordinatorNotAvailable, unavailable
 	}
-	return codeInvalidRequest, "Unknown coordinator type."
+	return codeInvalidRequest, malformed
+}
+
+// isShareKey reports whether key is group:topicId:partition (KIP-932).
+func isShareKey(key string) bool {
+	rest, partition, ok := cutLast(key)
+	if _, err := strconv.ParseUint(partition, 10, 31); !ok || err != nil {
+		return false
+	}
+	group, topic, ok := cutLast(rest)
+	id, err := base64.RawURLEncoding.DecodeString(topic)
+	return ok && group != "" && err == nil && len(id) == 16
+}
+
+func cutLast(s string) (before, after string, ok bool) {
+	i := strings.LastIndexByte(s, ':')
+	if i < 0 {
+		return "", "", false
+	}
+	return s[:i], s[i+1:], true
 }

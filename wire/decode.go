@@ -91,7 +91,9 @@ func (d *Decoder) Decode(h Header) (kmsg.Request, error) {
 		d.offsetCommit = kmsg.OffsetCommitRequest{Version: h.Version, Topics: kept(d.offsetCommit.Topics)}
 		req = &d.offsetCommit
 	case keyOffsetFetch:
-		d.offsetFetch = kmsg.OffsetFetchRequest{Version: h.Version, Topics: kept(d.offsetFetch.Topics), Groups: kept(d.offsetFetch.Groups)}
+		// Topics (below version 8) is not reused: null, which asks for all, would
+		// read as the empty list that was kept.
+		d.offsetFetch = kmsg.OffsetFetchRequest{Version: h.Version, Groups: kept(d.offsetFetch.Groups)}
 		req = &d.offsetFetch
 	default:
 		return Decode(h)

@@ -227,11 +227,15 @@ func (r *Runner) hide(s string) string {
 			}
 		}
 	}
-	return uuids.ReplaceAllString(s, "<uuid>")
+	return ids.ReplaceAllString(uuids.ReplaceAllString(s, "<uuid>"), `$1: "<id>"`)
 }
 
-// uuids finds the random part of generated member ids.
-var uuids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+var (
+	// uuids finds the random part of generated member ids.
+	uuids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	// ids finds topic and cluster ids that no name stands for yet.
+	ids = regexp.MustCompile(`(TopicID|ClusterID): "[A-Za-z0-9_-]{21}[AQgw]"`)
+)
 
 func (r *Runner) sorted(length func(binding) int) []binding {
 	out := slices.Clone(r.names)
