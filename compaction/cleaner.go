@@ -89,12 +89,9 @@ type state struct {
 	// waitFor is the offset that the recovery point must reach first, 0: none.
 	waitFor int64
 	// floor are dead bytes that the last round could not remove.
-	floor   int64
-	cleaned bool // floor, tombstones and horizon are known
-	// tombstones are the bytes of those kept, horizon the earliest delete horizon
-	// among them (ms), 0 if there is none.
-	tombstones int64
-	horizon    int64
+	floor int64
+	// tombstones are those that the last round kept; nil: not known yet.
+	tombstones Tombstones
 	retry      time.Duration // not before
 	pause      time.Duration // after the last error; 0: none
 }
@@ -161,17 +158,22 @@ func (c *Cleaner) close(mono time.Duration, err error) {
 		st.retry = mono + st.pause
 	default:
 		st.pause = 0
-		st.cleaned, st.tombstones, st.horizon = true, r.result.TombstoneBytes, r.result.Horizon
-		st.floor = 0
-		if live := c.o.Live(r.p); live.Counted {
-			st.floor = max(0, r.p.Size()-live.Bytes)
+		st.tombstones = r.result.Tombstones
+		if r.survey {
+			return
 		}
+		st.floor = 0
 		if r.result.Replaced == 0 && r.result.End <= r.result.From {
 			st.retry = mono + c.o.Backoff
 		}
 	}
 	if c.o.Done != nil {
 		c.o.Done(r.result)
+	}
+	if live := c.o.Live(r.p); err == nil && live.Counted {
+		// What is left counts as dead, though no round can remove it now. Done may
+		// have told the owner which tombstones are gone.
+		st.floor = max(0, r.p.Size()-live.Bytes)
 	}
 }
 

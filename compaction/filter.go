@@ -2,6 +2,7 @@ package compaction
 
 import (
 	"errors"
+	"math"
 
 	"github.com/kcoord/kcoord/log/record"
 )
@@ -34,13 +35,38 @@ type span struct{ first, last int64 }
 // Stats is what a round kept and dropped.
 type Stats struct {
 	RecordsBefore, RecordsAfter int64
-	// TombstoneBytes are the bytes of the tombstones that were kept.
-	TombstoneBytes int64
-	// Horizon is the earliest delete horizon (ms) among them, 0 if there is none.
-	Horizon int64
+	// Tombstones are those that were kept.
+	Tombstones Tombstones
 	// Unreadable counts batches whose records could not be decoded; they were
 	// copied as they are.
 	Unreadable int64
+}
+
+// Tombstones are bytes of tombstones by the minute after which they may go: the
+// delete horizon in ms, rounded up.
+type Tombstones map[int64]int64
+
+const minute = 60_000
+
+func (t Tombstones) add(horizon, bytes int64) { t[(horizon+minute-1)/minute*minute] += bytes }
+
+// Bytes is their sum.
+func (t Tombstones) Bytes() (sum int64) {
+	for _, n := range t {
+		sum += n
+	}
+	return sum
+}
+
+// expired returns how many bytes may go at wall (ms), and the earliest horizon.
+func (t Tombstones) expired(wall int64) (bytes, oldest int64) {
+	oldest = math.MaxInt64
+	for horizon, n := range t {
+		if oldest = min(oldest, horizon); horizon <= wall {
+			bytes += n
+		}
+	}
+	return bytes, oldest
 }
 
 // batch returns what stays of b: b itself if nothing changes, nil if nothing
@@ -191,10 +217,7 @@ func (f *filter) records(b record.Batch, mustStay bool) (record.Batch, error) {
 		horizon = f.horizon
 	}
 	if tombstones > 0 {
-		f.stats.TombstoneBytes += tombstones
-		if f.stats.Horizon == 0 || horizon < f.stats.Horizon {
-			f.stats.Horizon = horizon
-		}
+		f.stats.Tombstones.add(horizon, tombstones)
 	}
 	switch {
 	case kept == 0:

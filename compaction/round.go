@@ -12,8 +12,7 @@ const mergeBytes = 32 << 10
 type round struct {
 	p        *log.Partition
 	c        *log.Cleaning
-	internal bool // the offsets log: batches are merged
-	mapBytes int
+	internal bool  // the offsets log: batches are merged
 	now      int64 // wall clock when the round began, ms
 
 	segs []*log.CleanSegment // those wholly below the first uncleanable offset
@@ -26,8 +25,10 @@ type round struct {
 	groups [][]*log.CleanSegment
 	s      sink
 	begun  bool // the group groups[0] is being copied
-	buf    []byte
 
+	// survey: only the delete horizons are looked up. survived are batches that
+	// have one: about the tombstones that are there.
+	survey bool
 	result Result
 	// work counts the bytes read and written.
 	work int64
@@ -35,34 +36,72 @@ type round struct {
 
 // newRound prepares a round over segs of a cleaning.
 func newRound(p *log.Partition, c *log.Cleaning, segs []*log.CleanSegment, internal bool, now int64, mapBytes int) *round {
-	r := &round{p: p, c: c, segs: segs, from: p.CleanerCheckpoint(), internal: internal, now: now, mapBytes: mapBytes}
+	r := &round{p: p, c: c, segs: segs, from: p.CleanerCheckpoint(), internal: internal, now: now}
 	r.result = Result{Partition: p, From: r.from, SegmentsBefore: len(segs), SegmentsAfter: len(segs)}
+	r.result.Tombstones = Tombstones{}
 	for _, s := range segs {
 		r.result.BytesBefore += s.Bytes
 	}
 	r.result.BytesAfter = r.result.BytesBefore
 	r.m = newMapper(mapBytes, r.from)
-	// Whatever ends at or below the checkpoint was cleaned before.
-	for r.at < len(segs) && segs[r.at].NextOffset <= r.from {
+	r.skipTo(r.from)
+	return r
+}
+
+// newSurvey prepares a round that only looks the delete horizons up.
+func newSurvey(p *log.Partition, c *log.Cleaning, segs []*log.CleanSegment) *round {
+	r := &round{p: p, c: c, segs: segs, survey: true}
+	r.result.Tombstones = Tombstones{}
+	r.skipTo(0)
+	return r
+}
+
+// skipTo goes to the first segment that does not end at or below an offset.
+func (r *round) skipTo(offset int64) {
+	for r.at < len(r.segs) && r.segs[r.at].NextOffset <= offset {
 		r.at++
 	}
-	if r.at < len(segs) {
-		r.r.open(segs[r.at])
+	if r.at < len(r.segs) {
+		r.r.open(r.segs[r.at])
 	}
-	return r
 }
 
 // step works on about budget bytes; done says that the round is over.
 func (r *round) step(budget int64) (done bool, err error) {
 	for limit := r.work + budget; r.work < limit; {
-		if r.m != nil {
+		switch {
+		case r.survey:
+			done, err = r.surveyBatch()
+		case r.m != nil:
 			err = r.mapBatch()
-		} else {
+		default:
 			done, err = r.copyBatch()
 		}
 		if done || err != nil {
 			return done, err
 		}
+	}
+	return false, nil
+}
+
+// surveyBatch counts batches with a delete horizon.
+func (r *round) surveyBatch() (done bool, err error) {
+	if r.at == len(r.segs) {
+		return true, nil
+	}
+	b, err := r.r.next()
+	if err != nil {
+		return false, err
+	}
+	if b == nil {
+		if r.at++; r.at < len(r.segs) {
+			r.r.open(r.segs[r.at])
+		}
+		return false, nil
+	}
+	r.work += b.Size()
+	if b.HasDeleteHorizon() {
+		r.result.Tombstones.add(b.BaseTimestamp(), b.Size()-record.HeaderSize)
 	}
 	return false, nil
 }
@@ -104,6 +143,7 @@ func (r *round) beginCopy() {
 	r.f = &filter{
 		newest: r.m.newest, end: end, now: r.now, horizon: r.now + config.DeleteRetention,
 		aborted: r.m.aborted, last: r.m.last, kept: map[int64]bool{},
+		stats: Stats{Tombstones: Tombstones{}},
 	}
 	r.groups = groups(r.segs, end, config)
 	r.result.End, r.m = end, nil
