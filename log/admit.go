@@ -2,8 +2,6 @@ package log
 
 import (
 	"time"
-
-	"github.com/kcoord/kcoord/log/journal"
 )
 
 // Reasons for refusing writes, bits of Store.refusals. They are set and cleared
@@ -91,7 +89,7 @@ func (s *Store) BeginStop() { s.refuse(refuseStopping) }
 func (s *Store) checkSpace() {
 	sp := s.j.Space()
 	full := sp.Used >= s.o.JournalMaxBytes
-	short := sp.PrepareErr != nil && sp.Room < journal.MaxEntryBytes
+	short := sp.PrepareErr != nil && sp.Room < int64(s.entryBytes())
 	if full || short {
 		s.refuse(refuseSpace)
 	} else {

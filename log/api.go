@@ -108,7 +108,7 @@ const (
 // defaults named at the fields.
 type Options struct {
 	FS       vfs.FS
-	Dir      string // the data folder; made if missing (its parent must exist)
+	Dir      string // the data folder; made if missing
 	Metadata Metadata
 
 	Durability         Durability
@@ -116,6 +116,7 @@ type Options struct {
 	CheckpointInterval time.Duration // 10 s
 	CheckpointBytes    int64         // 32 MiB of journal
 	JournalMaxBytes    int64         // 256 MiB, at least 64 MiB
+	JournalFileBytes   int64         // 16 MiB: of one journal file, fixed when a folder is made; at least 64 KiB
 	SegmentWriteDelay  time.Duration // how long batches may wait for the partition log; 0: 5 ms; negative: none
 	DiskReserveBytes   int64         // 64 MiB; negative: none
 	InflateMaxBytes    int64         // 64 MiB: what a compressed batch may inflate to

@@ -143,6 +143,9 @@ func newRig(t testing.TB, fs vfs.FS) *rig {
 	if err := fs.Mkdir(path.Dir(testDir)); err != nil {
 		t.Fatal(err)
 	}
+	if err := syncDir(fs, "/"); err != nil {
+		t.Fatal(err)
+	}
 	return &rig{t: t, fs: fs}
 }
 

@@ -77,7 +77,10 @@ func parseTimeIndex(b []byte) ([]timeEntry, error) {
 	last := timeEntry{timestamp: -1, relative: 0}
 	for ; len(b) > 0; b = b[timeEntrySize:] {
 		e := timeEntry{int64(binary.BigEndian.Uint64(b)), int32(binary.BigEndian.Uint32(b[8:]))}
-		if e.timestamp <= last.timestamp || e.relative < last.relative {
+		// A first entry of zeros is what a power cut leaves of a sector that was not
+		// written.
+		zero := len(entries) == 0 && e == timeEntry{}
+		if zero || e.timestamp <= last.timestamp || e.relative < last.relative {
 			return nil, fmt.Errorf("%w: entry (%d, %d) after (%d, %d)",
 				errIndex, e.timestamp, e.relative, last.timestamp, last.relative)
 		}

@@ -46,6 +46,7 @@ func (o Options) withDefaults() Options {
 	orBytes(&o.CheckpointBytes, 32<<20)
 	orBytes(&o.JournalMaxBytes, 256<<20)
 	o.JournalMaxBytes = max(o.JournalMaxBytes, 64<<20)
+	orBytes(&o.JournalFileBytes, journal.DefaultFileBytes)
 	orBytes(&o.DiskReserveBytes, 64<<20)
 	orBytes(&o.InflateMaxBytes, 64<<20)
 	o.SegmentWriteDelay = max(o.SegmentWriteDelay, 0)
@@ -64,7 +65,7 @@ func Open(o Options) (*Store, error) {
 		checkpointWake: make(chan struct{}, 1), retentionWake: make(chan struct{}, 1),
 	}
 	s.flush.wake = make(chan struct{}, 1)
-	s.flush.entries = journal.NewRound(0)
+	s.flush.entries = journal.NewRound(s.entryBytes())
 	s.mu.open = &round{number: 1}
 	s.topics.Store(&topicTable{byID: map[TopicID]*topic{}})
 	began := o.Mono()
@@ -85,17 +86,8 @@ func Open(o Options) (*Store, error) {
 
 // takeLock makes the folder if need be and locks it, for kcoord and Kafka alike.
 func (s *Store) takeLock() error {
-	there, err := exists(s.fs, s.o.Dir)
-	if err != nil {
+	if err := s.makeDir(); err != nil {
 		return err
-	}
-	if !there {
-		if err := s.fs.Mkdir(s.o.Dir); err != nil {
-			return err
-		}
-		if err := syncDir(s.fs, path.Dir(s.o.Dir)); err != nil {
-			return err
-		}
 	}
 	lock, err := s.fs.Lock(s.path(lockName))
 	if errors.Is(err, vfs.ErrLocked) {
@@ -103,6 +95,33 @@ func (s *Store) takeLock() error {
 	}
 	s.lock = lock
 	return err
+}
+
+// makeDir makes the data folder and what is missing above it, durably.
+func (s *Store) makeDir() error {
+	var missing []string // the data folder first
+	for dir := path.Clean(s.o.Dir); ; dir = path.Dir(dir) {
+		there, err := exists(s.fs, dir)
+		if err != nil {
+			return err
+		}
+		if there || dir == path.Dir(dir) {
+			break
+		}
+		missing = append(missing, dir)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	if err := s.fs.Mkdir(s.o.Dir); err != nil {
+		return err
+	}
+	for _, dir := range missing {
+		if err := syncDir(s.fs, path.Dir(dir)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // abandon closes everything as a kill would.
@@ -295,7 +314,13 @@ func (s *Store) journalOptions() journal.Options {
 	return journal.Options{
 		FS: s.fs, Dir: s.o.Dir, Folder: s.id,
 		Policy: journal.Policy(s.o.Durability), OnWant: s.wakePreparer,
+		FileBytes: s.o.JournalFileBytes, MaxEntryBytes: s.entryBytes(),
 	}
+}
+
+// entryBytes is the largest journal entry: small files have smaller ones.
+func (s *Store) entryBytes() int {
+	return int(min(journal.MaxEntryBytes, s.o.JournalFileBytes/4&^7))
 }
 
 // createJournal removes leftovers and makes the first file; names that came or

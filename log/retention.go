@@ -70,10 +70,10 @@ func (s *Store) RetentionStep() (next time.Duration, err error) {
 	return min(s.removeDue(now), s.keep.next-now), nil
 }
 
-// retain removes the oldest segments: those wholly below the log start, and with
-// byPolicy those that retention.bytes and retention.ms no longer cover. Only
-// closed segments below the recovery point go; if all would, the active one is
-// rolled first, and they go when a checkpoint has passed it.
+// retain removes the segments that lie wholly below the log start. With byPolicy
+// it first asks for the log start to be raised to what retention.bytes and
+// retention.ms still cover: the item is durable before any file goes, so that
+// no crash can leave older files beside a hole.
 func (p *Partition) retain(byPolicy bool) error {
 	cfg := &p.topic.Load().Config
 	if list := p.list(); len(list) == 0 || !byPolicy && (len(list) == 1 || list[1].base > p.logStart.Load()) {
@@ -84,23 +84,13 @@ func (p *Partition) retain(byPolicy bool) error {
 	if p.disk.removed || p.failed.Load() != nil {
 		return nil
 	}
-	n := p.belowLogStart()
 	if byPolicy && cfg.Delete {
-		var err error
-		if n, err = p.beyondRetention(n, cfg); err != nil {
+		if err := p.raiseByPolicy(cfg); err != nil {
 			return err
 		}
 	}
-	list := p.list()
-	if n == len(list) && n > 0 {
-		if list[n-1].tail.size == 0 {
-			n--
-		} else if err := p.rollForRetention(); err != nil {
-			return err
-		}
-	}
-	list = p.list()
-	for n > 0 && (n >= len(list) || list[n].base > p.disk.rpBase) {
+	list, n := p.list(), p.belowLogStart()
+	for n > 0 && list[n].base > p.disk.rpBase {
 		n--
 	}
 	if n == 0 {
@@ -109,14 +99,27 @@ func (p *Partition) retain(byPolicy bool) error {
 	return p.removeOldest(n)
 }
 
-// rollForRetention rolls the active segment, so that the log's end survives in
-// the new one's name.
-func (p *Partition) rollForRetention() error {
-	if err := p.roll(p.hw.Load()); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrStorage, p, err)
+// raiseByPolicy appends a log start item if retention no longer covers the
+// oldest segments. If it covers none, the active one is rolled, so that the
+// log's end survives in the new one's name. REQUIRES p.disk.
+func (p *Partition) raiseByPolicy(cfg *TopicConfig) error {
+	n, err := p.beyondRetention(p.belowLogStart(), cfg)
+	if err != nil {
+		return err
 	}
-	p.s.RequestCheckpoint()
-	return nil
+	list := p.list()
+	if n > 0 && n == len(list) {
+		if err := p.roll(p.hw.Load()); err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrStorage, p, err)
+		}
+		p.s.RequestCheckpoint()
+		list = p.list()
+	}
+	start := list[n].base
+	if start <= p.logStart.Load() {
+		return nil
+	}
+	return p.s.AppendMetadata([][]byte{logStartRecord{p.id, p.n, start}.append(nil)}, nil, true)
 }
 
 // belowLogStart is how many segments lie wholly below the log start.
@@ -163,17 +166,11 @@ func (p *Partition) beyondRetention(n int, cfg *TopicConfig) (int, error) {
 	return n, nil
 }
 
-// removeOldest removes the n oldest segments: first the log start moves, then
-// the list, then the files get their .deleted names. REQUIRES p.disk.
+// removeOldest removes the n oldest segments: the list first, then the files get
+// their .deleted names. REQUIRES p.disk.
 func (p *Partition) removeOldest(n int) error {
 	list := p.list()
 	old, rest := list[:n], slices.Clone(list[n:])
-	for {
-		start := p.logStart.Load()
-		if start >= rest[0].base || p.logStart.CompareAndSwap(start, rest[0].base) {
-			break
-		}
-	}
 	p.segments.Store(&rest)
 	p.disk.generation++
 	p.sumSize()

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 
@@ -156,8 +157,10 @@ func (g *segment) load(fsys vfs.FS, interval int64, whole, closed bool) error {
 			times = append(times, e.time)
 		}
 	}
-	if e, ok := t.closing(g.base); closed && ok {
-		times = append(times, e)
+	if closed {
+		if e, ok := t.closing(g.base); ok {
+			times = append(times, e)
+		}
 	}
 	g.tail, g.known = t, true
 	g.indexOut, g.timesOut = len(index), len(times)
@@ -175,15 +178,20 @@ func (g *segment) corrupt(err error, from int64) error {
 	return fmt.Errorf("log: reading %s: %w", g.name(suffixLog), err)
 }
 
-// trustIndex says whether the entries of the index files agree with the log as
-// far as one look at the last indexed batch tells. Then t is the state behind
-// the batches before that one, and its entries are taken away again: a scan
-// from t.size adds them anew, by the ordinary rule.
+// trustIndex says how far the entries of the index files can be trusted: up to
+// the one with which the last time index entry was made, if one look at its
+// batch agrees. What follows it may be newer than the other file, whose tail a
+// power cut can take. Then t is the state behind the batches before that one,
+// and its entries are taken away: a scan from t.size adds them anew, by the
+// ordinary rule.
 func (g *segment) trustIndex(index []indexEntry, times []timeEntry, size int64) (tail, []indexEntry, []timeEntry, bool) {
 	t := newTail(g.base)
 	if len(index) == 0 || len(times) == 0 {
 		return t, nil, nil, false
 	}
+	newest := times[len(times)-1].relative
+	at := sort.Search(len(index), func(i int) bool { return index[i].relative >= newest })
+	index = index[:min(at+1, len(index))]
 	last := index[len(index)-1]
 	s := newScanner(g.file, int64(last.position), size, false, make([]byte, 0, 4096))
 	b, err := s.next()
