@@ -53,10 +53,8 @@ func coordinatorError(keyType int8, version int16, key string) (code int16, mess
 		malformed   = "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. See the broker logs for more details."
 	)
 	switch {
-	case keyType == coordinatorOfGroup:
+	case keyType == coordinatorOfGroup, keyType == coordinatorOfTransaction:
 		return codeNone, "NONE"
-	case keyType == coordinatorOfTransaction:
-		return codeTransactionalIDAuthorization, "Transactional Id authorization failed."
 	case keyType == coordinatorOfShare && version >= 6 && isShareKey(key):
 		return codeCoordinatorNotAvailable, unavailable
 	}

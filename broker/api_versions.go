@@ -22,5 +22,5 @@ func (b *Broker) apiVersions(r *request, out []byte) ([]byte, netloop.Verdict) {
 
 // setVersions makes the answers of a broker in this cluster.
 func (b *Broker) setVersions(clusterID string) {
-	b.versions.Store(wire.NewApiVersions(wire.Identity{ClusterID: clusterID, NodeID: b.nodeID, FeaturesEpoch: -1}))
+	b.versions.Store(wire.NewApiVersions(wire.Identity{ClusterID: clusterID, NodeID: b.nodeID}))
 }

@@ -29,7 +29,8 @@ type Identity struct {
 	ClusterID string
 	NodeID    int32
 	Features  []Feature
-	// FeaturesEpoch is the epoch of the finalized features, -1 if unknown.
+	// FeaturesEpoch is the epoch of the finalized features; a single node without
+	// any stays at 0.
 	FeaturesEpoch int64
 }
 
