@@ -18,13 +18,28 @@ func Properties() []Property { return slices.Concat(tables[:]...) }
 func TopicProperties() []Property { return slices.Clone(topicProperties) }
 func GroupProperties() []Property { return slices.Clone(groupLevelProperties) }
 
+// The rows by name.
+var (
+	brokerIndex = index(tables[:]...)
+	topicIndex  = index(topicProperties)
+	groupIndex  = index(groupLevelProperties)
+)
+
+func index(tables ...[]Property) map[string]*Property {
+	rows := make(map[string]*Property)
+	for _, table := range tables {
+		for i := range table {
+			rows[table[i].Name] = &table[i]
+		}
+	}
+	return rows
+}
+
 // Find returns the row of a broker property, and false if there is none. The row
 // must not be changed.
 func Find(name string) (*Property, bool) {
-	for _, table := range tables {
-		if p, ok := find(table, name); ok {
-			return p, true
-		}
+	if p, ok := brokerIndex[name]; ok {
+		return p, true
 	}
 	for i := range prefixes {
 		if strings.HasPrefix(name, prefixes[i].Name) {
@@ -35,14 +50,10 @@ func Find(name string) (*Property, bool) {
 }
 
 // FindTopic and FindGroup are Find for the properties of a topic and of a group.
-func FindTopic(name string) (*Property, bool) { return find(topicProperties, name) }
-func FindGroup(name string) (*Property, bool) { return find(groupLevelProperties, name) }
+func FindTopic(name string) (*Property, bool) { return indexed(topicIndex, name) }
+func FindGroup(name string) (*Property, bool) { return indexed(groupIndex, name) }
 
-func find(table []Property, name string) (*Property, bool) {
-	for i := range table {
-		if table[i].Name == name {
-			return &table[i], true
-		}
-	}
-	return nil, false
+func indexed(rows map[string]*Property, name string) (*Property, bool) {
+	p, ok := rows[name]
+	return p, ok
 }
