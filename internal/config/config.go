@@ -67,7 +67,11 @@ func (c *Config) With(layer Source, values map[string]string) (*Config, error) {
 	for name, value := range values {
 		s := Setting{Name: name, Value: value, Source: layer}
 		if p, ok := Find(name); ok && !p.changeable(layer) {
-			return nil, &Error{Setting: s, Problem: "cannot be changed while the broker runs"}
+			message := "Cannot update these configs dynamically: [" + name + "]"
+			if p.changeable(DynamicBrokerSource) {
+				message = "Cannot update these configs at default cluster level, broker id must be specified: [" + name + "]"
+			}
+			return nil, &Error{Setting: s, Problem: "cannot be changed while the broker runs", message: message}
 		}
 		set[name] = s
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -14,7 +15,7 @@ type Error struct {
 	// Nearest is the known name most like an unknown one, or empty.
 	Nearest string
 
-	unknown bool
+	message string
 }
 
 // Error tells the property, its value, what is wrong or allowed, and where it
@@ -35,16 +36,7 @@ func (e *Error) Error() string {
 }
 
 // Message is the error in the words that Kafka answers a client with.
-func (e *Error) Message() string {
-	what := map[Source]string{TopicSource: "topic", GroupSource: "group"}[e.Setting.Source]
-	switch {
-	case e.unknown && what == "":
-		return "Unknown broker config name: " + e.Setting.Name
-	case e.unknown:
-		return "Unknown " + what + " config name: " + e.Setting.Name
-	}
-	return fmt.Sprintf("Invalid value %s for configuration %s: %s", quoted(e.Setting.Value), e.Setting.Name, e.Problem)
-}
+func (e *Error) Message() string { return e.message }
 
 // quoted makes a value fit for one line: control characters escaped, long ones
 // cut.
@@ -61,29 +53,62 @@ func quoted(value string) string {
 
 // A scope is a table of properties that settings are checked against.
 type scope struct {
+	name string
 	find func(string) (*Property, bool)
 	all  func() []Property
 }
 
 var (
-	brokerScope = scope{Find, Properties}
-	topicScope  = scope{FindTopic, TopicProperties}
-	groupScope  = scope{FindGroup, GroupProperties}
+	brokerScope = scope{"broker", Find, Properties}
+	topicScope  = scope{"topic", FindTopic, TopicProperties}
+	groupScope  = scope{"group", FindGroup, GroupProperties}
 )
 
 // check finds what is wrong with one setting.
 func (in scope) check(s Setting) error {
 	p, ok := in.find(s.Name)
 	if !ok {
-		return &Error{Setting: s, Problem: "unknown property", Nearest: nearest(in.all(), s.Name), unknown: true}
+		return &Error{Setting: s, Problem: "unknown property", Nearest: nearest(in.all(), s.Name),
+			message: "Unknown " + in.name + " config name: " + s.Name}
 	}
 	if allowed := p.Check(s.Value); allowed != "" {
-		return &Error{Setting: s, Problem: "must be " + allowed}
+		return &Error{Setting: s, Problem: "must be " + allowed, message: p.refusal(s.Value)}
 	}
 	if p.Stance == Refused && p.normal(s.Value) != p.Default {
-		return &Error{Setting: s, Problem: "not supported: " + strings.TrimSuffix(p.Doc, ".")}
+		problem := "not supported: " + strings.TrimSuffix(p.Doc, ".")
+		return &Error{Setting: s, Problem: problem, message: fmt.Sprintf("Invalid value %s for configuration %s: %s", s.Value, s.Name, problem)}
 	}
 	return nil
+}
+
+// refusal is what Kafka says about an invalid value.
+func (p *Property) refusal(value string) string {
+	value = strings.TrimSpace(value)
+	why := "Not a number of type " + strings.ToUpper(p.Type.String())
+	n, err := strconv.ParseFloat(value, 64)
+	if _, intErr := strconv.ParseInt(value, 10, map[Type]int{Short: 16, Int: 32}[p.Type]); p.Type != Double && intErr != nil {
+		err = intErr
+	}
+	a := p.Allowed
+	switch {
+	case p.Type == Boolean:
+		why = "Expected value to be either true or false"
+	case a.Check != nil:
+		why = "The value must be " + a.Check(value)
+	case len(a.OneOf) > 0:
+		if i := slices.IndexFunc(SplitList(value), func(word string) bool { return !a.has(word) }); p.Type == List && i >= 0 {
+			value = SplitList(value)[i]
+		}
+		why = "String must be one of: " + strings.Join(a.OneOf, ", ")
+	case err != nil:
+	case a.Also != nil:
+		why = fmt.Sprintf("Value must be between %s and %s or equal to %s", number(a.Min), number(a.Max), number(a.Also))
+	case a.Min != nil && n < *a.Min:
+		why = fmt.Sprintf("Value must be at least %s", number(a.Min))
+	case a.Max != nil && n > *a.Max:
+		why = fmt.Sprintf("Value must be no more than %s", number(a.Max))
+	}
+	return fmt.Sprintf("Invalid value %s for configuration %s: %s", quoted(value), p.Name, why)
 }
 
 // Nearest returns the name of the broker property that takes the fewest changed

@@ -65,7 +65,8 @@ func (c *Config) CheckGroup(set map[string]string) error {
 		h, s := c.groupNumber(heartbeat, set), c.groupNumber(session, set)
 		if h >= s {
 			return &Error{Setting: Setting{Name: session, Value: strconv.FormatInt(s, 10), Source: GroupSource},
-				Problem: fmt.Sprintf("must be above %s, which is %d", heartbeat, h)}
+				Problem: fmt.Sprintf("must be above %s, which is %d", heartbeat, h),
+				message: fmt.Sprintf("%s must be greater than %s.", session, heartbeat)}
 		}
 	}
 	return nil
@@ -83,7 +84,8 @@ func (c *Config) checkGroupBounds(p *Property, value string) error {
 	}
 	if n < low || n > high {
 		return &Error{Setting: Setting{Name: p.Name, Value: value, Source: GroupSource},
-			Problem: fmt.Sprintf("must be from %d to %d, the bounds of the broker", low, high)}
+			Problem: fmt.Sprintf("must be from %d to %d, the bounds of the broker", low, high),
+			message: fmt.Sprintf("%s must be in the range %d to %d inclusive.", p.Name, low, high)}
 	}
 	return nil
 }

@@ -133,7 +133,6 @@ func (a Allowed) or(number float64) Allowed {
 
 // describe says in words what is allowed for a type.
 func (a Allowed) describe(t Type) string {
-	number := func(f *float64) string { return strconv.FormatFloat(*f, 'f', -1, 64) }
 	also := ""
 	if a.Also != nil {
 		also = " or " + number(a.Also)
@@ -150,6 +149,8 @@ func (a Allowed) describe(t Type) string {
 	}
 	return t.noun()
 }
+
+func number(f *float64) string { return strconv.FormatFloat(*f, 'f', -1, 64) }
 
 func (t Type) noun() string {
 	switch t {

@@ -84,9 +84,11 @@ func (c *Config) Topic(set map[string]string) (*TopicValues, error) {
 		store(&v.SegmentBytes, "internal.segment.bytes", size)
 	}
 	if v.MinCompactionLag > v.MaxCompactionLag {
-		const name = "min.compaction.lag.ms"
-		return nil, &Error{Setting: Setting{Name: name, Value: c.topicValue(name, set), Source: TopicSource},
-			Problem: fmt.Sprintf("must not be above max.compaction.lag.ms, which is %s", c.topicValue("max.compaction.lag.ms", set))}
+		const name, other = "min.compaction.lag.ms", "max.compaction.lag.ms"
+		low, high := c.topicValue(name, set), c.topicValue(other, set)
+		return nil, &Error{Setting: Setting{Name: name, Value: low, Source: TopicSource},
+			Problem: fmt.Sprintf("must not be above %s, which is %s", other, high),
+			message: fmt.Sprintf("conflict topic config setting %s (%s) > %s (%s)", name, low, other, high)}
 	}
 	return v, nil
 }
