@@ -212,25 +212,31 @@ func answer[R kmsg.Response](t testing.TB, c *testConn, req kmsg.Request) R {
 			t.Fatalf("%T: the connection was closed", req)
 			return none
 		}
-		if got := int32(binary.BigEndian.Uint32(b)); got != 42 {
-			t.Fatalf("%T: correlation id %d", req, got)
-		}
-		b = b[4:]
-		resp := req.ResponseKind()
-		if resp.IsFlexible() && resp.Key() != int16(kmsg.ApiVersions) {
-			b = b[1:]
-		}
-		if err := resp.ReadFrom(b); err != nil {
-			t.Fatalf("%T: %v", req, err)
-		}
-		return resp.(R)
+		return decode[R](t, req, b)
 	case <-time.After(10 * time.Second):
 		t.Fatalf("%T: no answer", req)
 		return none
 	}
 }
 
-// closed waits until the connection is closed without another answer.
+// decode decodes an answer to req, without its length prefix.
+func decode[R kmsg.Response](t testing.TB, req kmsg.Request, b []byte) R {
+	t.Helper()
+	if got := int32(binary.BigEndian.Uint32(b)); got != 42 {
+		t.Fatalf("%T: correlation id %d", req, got)
+	}
+	b = b[4:]
+	resp := req.ResponseKind()
+	if resp.IsFlexible() && resp.Key() != int16(kmsg.ApiVersions) {
+		b = b[1:]
+	}
+	if err := resp.ReadFrom(b); err != nil {
+		t.Fatalf("%T: %v", req, err)
+	}
+	return resp.(R)
+}
+
+// mustClose waits until the connection is closed without another answer.
 func (c *testConn) mustClose(t testing.TB) {
 	t.Helper()
 	select {
@@ -257,7 +263,7 @@ func newTest(t testing.TB, o Options) (*Broker, *testTransport) {
 		tr.handler = h
 		return tr, nil
 	}
-	o.Listen = func(string, string) (net.Listener, error) { return idleListener{}, nil }
+	o.Listen = idleListen
 	b, err := New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -281,6 +287,8 @@ func startTest(t testing.TB, o Options) (*Broker, *testTransport) {
 	})
 	return b, tr
 }
+
+func idleListen(string, string) (net.Listener, error) { return idleListener{}, nil }
 
 type idleListener struct{}
 

@@ -64,7 +64,7 @@ type wakeUp func()
 // await says when the answer in out may go: now or, attached to the round that
 // holds offset, Later. A pooled request's answer travels with the waiter.
 func (r *request) await(p *log.Partition, offset int64, out []byte) ([]byte, netloop.Verdict) {
-	if offset < 0 || p.Await(offset, r.waiter(r.travelling(out))) {
+	if offset < p.DurableEnd() || p.Await(offset, r.waiter(r.travelling(out))) {
 		return out, netloop.Answered
 	}
 	return out, netloop.Later
