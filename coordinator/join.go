@@ -16,6 +16,10 @@ func (s *Shard) joinGroup(r *kmsg.JoinGroupRequest) {
 		s.refuseJoin(r, code, r.MemberID, NoDependency)
 		return
 	}
+	if tooLong(r, s.ev.Client.ID) {
+		s.refuseJoin(r, codeUnknownServerError, "", NoDependency)
+		return
+	}
 	g := s.groups[r.Group]
 	if g == nil {
 		if r.MemberID != "" {
@@ -45,11 +49,31 @@ func (s *Shard) joinGroup(r *kmsg.JoinGroupRequest) {
 	s.maybeCompleteJoin(g, c, cause{what: allJoinedIn})
 }
 
+// maxString is the longest string, in bytes, that a record can hold. Requests
+// with longer ones do not parse in Apache Kafka.
+const maxString = 32767
+
+// tooLong reports whether a record of the group could not hold what the request
+// brings; a generated member id is 37 bytes longer than what it begins with.
+func tooLong(r *kmsg.JoinGroupRequest, clientID string) bool {
+	const maxPrefix = maxString - 37
+	if len(clientID) > maxPrefix || len(r.MemberID) > maxString || len(r.ProtocolType) > maxString ||
+		r.InstanceID != nil && len(*r.InstanceID) > maxPrefix {
+		return true
+	}
+	for i := range r.Protocols {
+		if len(r.Protocols[i].Name) > maxString {
+			return true
+		}
+	}
+	return false
+}
+
 // checkJoin makes the checks that come before the shard is looked up.
 func checkJoin(r *kmsg.JoinGroupRequest, c *Config) int16 {
 	session := millis(r.SessionTimeoutMillis)
 	switch {
-	case r.Group == "":
+	case r.Group == "" || len(r.Group) > maxString:
 		return codeInvalidGroupID
 	case session < c.MinSessionTimeout || session > c.MaxSessionTimeout:
 		return codeInvalidSessionTimeout

@@ -25,7 +25,10 @@ func (s *Shard) offsetCommit(r *kmsg.OffsetCommitRequest) {
 		return
 	}
 	g := s.groups[r.Group]
-	code := s.commitError(r, g)
+	code := codeInvalidGroupID
+	if len(r.Group) <= maxString {
+		code = s.commitError(r, g)
+	}
 	if code == codeNone && !s.commitFits(r, resp) {
 		code = codeUnknownServerError
 	}
@@ -175,7 +178,7 @@ func (s *Shard) commit(r *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitRespo
 			if p.Metadata != nil {
 				v.Metadata = *p.Metadata
 			}
-			if longerThan(v.Metadata, s.ev.Config.OffsetMetadataMaxBytes) {
+			if longerThan(v.Metadata, s.ev.Config.OffsetMetadataMaxBytes) || v.Version() == 1 && len(v.Metadata) > maxString {
 				out.ErrorCode = codeOffsetMetadataTooLarge
 				continue
 			}

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -90,6 +91,10 @@ func (s *Shard) joinTimeout(g *group, c *classicGroup) {
 	s.completeJoin(g, c, cause{what: joinTimedOut})
 }
 
+// minJoinRetry keeps a join phase that starts over because only absent members
+// are left, and that gave no rebalance timeout, from doing so without end.
+const minJoinRetry = 100 * time.Millisecond
+
 // completeJoin ends the join phase: a new generation, of those who joined and of
 // the static members.
 func (s *Shard) completeJoin(g *group, c *classicGroup, why cause) {
@@ -105,7 +110,7 @@ func (s *Shard) completeJoin(g *group, c *classicGroup, why cause) {
 	}
 	if c.first != nil && c.awaitingJoin == 0 {
 		// Only static members that are away: nobody could lead.
-		s.setTimer(&c.join, TimerJoin, g.id, "", s.ev.Mono+c.rebalanceTimeout())
+		s.setTimer(&c.join, TimerJoin, g.id, "", s.ev.Mono+max(c.rebalanceTimeout(), minJoinRetry))
 		return
 	}
 	if l := c.byID[c.leader]; l == nil || !l.joining.is {
