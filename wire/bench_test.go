@@ -111,3 +111,26 @@ func BenchmarkDecode(b *testing.B) {
 		})
 	}
 }
+
+// TestHeartbeatAllocations: the most frequent request allocates nothing.
+func TestHeartbeatAllocations(t *testing.T) {
+	frame := heartbeatFrame()
+	var d Decoder
+	resp := kmsg.NewPtrHeartbeatResponse()
+	out := make([]byte, 0, 100)
+	allocations := testing.AllocsPerRun(100, func() {
+		h, err := ParseHeader(frame)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, err := d.Decode(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.SetVersion(req.GetVersion())
+		out = AppendResponse(out[:0], h.CorrelationID, resp)
+	})
+	if allocations != 0 {
+		t.Errorf("%v allocations", allocations)
+	}
+}

@@ -198,3 +198,27 @@ func TestApiVersions(t *testing.T) {
 		}
 	}
 }
+
+// TestTableIsWithinKafka compares the rows with what a real Kafka advertised: an
+// API or version that Kafka does not have would be one that no client knows.
+func TestTableIsWithinKafka(t *testing.T) {
+	kafka := make(map[int16]kmsg.ApiVersionsResponseApiKey)
+	for _, e := range exchanges(t)["kafka-4.4.0"] {
+		if e.name == "ApiVersions 5" {
+			resp := kmsg.NewPtrApiVersionsResponse()
+			resp.Version = 5
+			if err := resp.ReadFrom(e.response[4:]); err != nil {
+				t.Fatal(err)
+			}
+			for _, key := range resp.ApiKeys {
+				kafka[key.ApiKey] = key
+			}
+		}
+	}
+	for _, api := range APIs() {
+		key, ok := kafka[api.Key]
+		if !ok || api.Advertised < key.MinVersion || api.Max > key.MaxVersion {
+			t.Errorf("%+v, Kafka has %d to %d", api, key.MinVersion, key.MaxVersion)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -66,13 +67,16 @@ func request(r *rand.Rand, key, version int16) kmsg.Request {
 	return req
 }
 
-// prefixes is the number of prefixes of a body to try: all of them in the first
-// round.
-func prefixes(round int, body []byte) int {
-	if round == 0 {
-		return len(body)
+// prefixes are the lengths of prefixes of a body to try: in the first round all of
+// a short one, and some of a long one.
+func prefixes(round int, body []byte) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for n := 0; round == 0 && n < len(body); n += 1 + len(body)/200 {
+			if !yield(n) {
+				return
+			}
+		}
 	}
-	return 0
 }
 
 // TestRequestRoundTrip encodes, walks, decodes and encodes requests of every API
