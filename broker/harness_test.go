@@ -21,6 +21,7 @@ type testTransport struct {
 	handler netloop.Handler
 	loops   int
 	conns   atomic.Uint64
+	loop    sync.Mutex
 	bulk    bool // connections are on the goroutine transport from the start
 }
 
@@ -52,6 +53,7 @@ type testSlot struct {
 	bytes  []byte
 	ready  bool
 	silent bool
+	edit   func([]byte) []byte // of a completion that came early
 }
 
 type testConn struct {
@@ -62,8 +64,7 @@ type testConn struct {
 	context   any
 	answers   chan []byte // in request order, without length prefix; closed on Close
 
-	handling sync.Mutex // one OnFrame at a time
-	mu       struct {
+	mu struct {
 		sync.Mutex
 		slots      map[uint32]*testSlot
 		head, next uint32
@@ -107,7 +108,7 @@ func (c *testConn) serve() {
 		c.mu.slots[index] = slot
 		c.mu.next++
 		c.mu.Unlock()
-		out, verdict := c.transport.handler.OnFrame(c, netloop.Slot{Index: index, Generation: 7}, frame, nil)
+		out, verdict := c.apply(netloop.Slot{Index: index, Generation: 7}, frame)
 		clear(frame) // valid during the call only
 		c.mu.Lock()
 		if verdict == netloop.Bulk {
@@ -123,6 +124,15 @@ func (c *testConn) serve() {
 	c.mu.Unlock()
 }
 
+// apply gives the handler a frame: one at a time per loop, as event loops do.
+func (c *testConn) apply(slot netloop.Slot, frame []byte) ([]byte, netloop.Verdict) {
+	if !c.bulk {
+		c.transport.loop.Lock()
+		defer c.transport.loop.Unlock()
+	}
+	return c.transport.handler.OnFrame(c, slot, frame, nil)
+}
+
 func (c *testConn) verdictLocked(index uint32, slot *testSlot, out []byte, verdict netloop.Verdict) {
 	switch verdict {
 	case netloop.Answered:
@@ -134,6 +144,9 @@ func (c *testConn) verdictLocked(index uint32, slot *testSlot, out []byte, verdi
 		c.mu.closed = true
 	case netloop.Later, netloop.Hold:
 		if slot.ready { // the completion came first
+			if slot.edit != nil {
+				out = slot.edit(out)
+			}
 			if slot.bytes == nil {
 				slot.bytes = out
 			}
@@ -175,6 +188,10 @@ func (c *testConn) complete(done netloop.Completion) {
 	if done.Answer != nil {
 		slot.bytes = done.Answer
 		slot.silent = len(done.Answer) == 0
+	} else if done.Edit != nil && slot.bytes != nil {
+		slot.bytes = done.Edit(slot.bytes)
+	} else {
+		slot.edit = done.Edit
 	}
 	if done.Close {
 		c.mu.closed = true
@@ -186,7 +203,7 @@ func (c *testConn) complete(done netloop.Completion) {
 		c.flushLocked()
 	}
 	c.mu.Unlock()
-	c.serve()
+	go c.serve() // a completion never calls the handler before it returns
 }
 
 // frame encodes a request as a client would, without its length prefix.
