@@ -29,9 +29,12 @@ func (s *Server) Serve(name string, l net.Listener) error {
 	var told time.Duration
 	for {
 		nc, err := l.Accept()
+		if err == nil {
+			if err = s.admit(name, nc); err == nil {
+				continue
+			}
+		}
 		switch {
-		case err == nil:
-			s.admit(name, nc)
 		case s.draining.Load():
 			return nil
 		case shortage(err):
@@ -85,22 +88,28 @@ func (s *Server) tellRefused(name string, remote net.Addr, err error) {
 	}
 }
 
-// admit opens an accepted connection or closes it.
-func (s *Server) admit(name string, nc net.Conn) {
+// admit opens an accepted connection or closes it. An error is a shortage that makes
+// accepting another one pointless for now.
+func (s *Server) admit(name string, nc net.Conn) error {
 	c, err := s.newConn(name, nc)
 	if err != nil {
 		nc.Close()
 		s.tellRefused(name, nc.RemoteAddr(), err)
-		return
+		return nil
 	}
-	if s.onLoop(nc) {
-		if err := s.enroll(c, nc); err != nil {
-			s.forget(c)
-			s.tellRefused(name, c.remote, err)
-		}
-		return
+	if !s.onLoop(nc) {
+		s.startStream(c, nc)
+		return nil
 	}
-	s.startStream(c, nc)
+	if err = s.enroll(c, nc); err == nil {
+		return nil
+	}
+	s.forget(c)
+	s.tellRefused(name, c.remote, err)
+	if shortage(err) {
+		return err
+	}
+	return nil
 }
 
 // ServeConn serves one connection on the goroutine transport, whatever it is

@@ -74,6 +74,23 @@ func load(b *testing.B, address string, conns, depth, n int) {
 	wg.Wait()
 }
 
+// requestFrame is one request of the load.
+func requestFrame() []byte {
+	b := make([]byte, benchRequest)
+	binary.BigEndian.PutUint32(b, benchRequest-4)
+	return b
+}
+
+func dialTCP(t testing.TB, address string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
 func loadOne(c net.Conn, depth, n int) error {
 	requests := make([]byte, depth*benchRequest)
 	for i := range depth {
@@ -102,7 +119,8 @@ func loadOne(c net.Conn, depth, n int) error {
 	return nil
 }
 
-func benchServer(b *testing.B, o Options) (s *Server, address string) {
+// serverFor starts a server that is stopped with the test.
+func serverFor(b testing.TB, o Options) (s *Server, address string) {
 	s, err := New(o)
 	if err != nil {
 		b.Fatal(err)
@@ -138,17 +156,17 @@ func BenchmarkEcho(b *testing.B) {
 	}{
 		{"bare", bareEcho},
 		{"loop", func(b *testing.B) string {
-			_, address := benchServer(b, Options{Handler: newEchoHandler()})
+			_, address := serverFor(b, Options{Handler: newEchoHandler()})
 			return address
 		}},
 		{"goroutine", func(b *testing.B) string {
-			_, address := benchServer(b, Options{Handler: newEchoHandler(), GoroutineOnly: true})
+			_, address := serverFor(b, Options{Handler: newEchoHandler(), GoroutineOnly: true})
 			return address
 		}},
 		{"released", func(b *testing.B) string {
 			h := newEchoHandler()
 			h.queue = make(chan Completion, 1<<16)
-			s, address := benchServer(b, Options{Handler: h, Loops: 1})
+			s, address := serverFor(b, Options{Handler: h, Loops: 1})
 			go h.release(s)
 			b.Cleanup(func() { close(h.queue) })
 			return address

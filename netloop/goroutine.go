@@ -151,8 +151,12 @@ func (st *stream) apply() bool {
 			return false
 		}
 		if !ok {
+			if c.in.waiting() == 0 {
+				st.settleInput() // the peer may take its time for the answers
+			}
 			return st.flush()
 		}
+		st.dropPass()
 		if !st.admit() || !st.give(frame) {
 			return false
 		}
@@ -481,12 +485,16 @@ func (st *stream) count() {
 
 // settleInput gives the input buffer back, and with it what it had of the budget.
 func (st *stream) settleInput() {
-	s := st.c.server
-	st.c.in.settle(&s.buffers)
+	st.c.in.settle(&st.c.server.buffers)
 	st.count()
+	st.dropPass()
+}
+
+// dropPass gives the budget's pass back: the frame that needed it is whole.
+func (st *stream) dropPass() {
 	if st.passSince.Load() != 0 {
 		st.passSince.Store(0)
-		s.input.drop(st)
+		st.c.server.input.drop(st)
 	}
 }
 

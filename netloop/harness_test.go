@@ -340,8 +340,10 @@ type client struct {
 func (w *world) client() *client {
 	c := w.dial()
 	w.t.Cleanup(func() { c.Close() })
-	return &client{t: w.t, c: c, r: bufio.NewReader(c)}
+	return &client{t: w.t, c: c, r: newReader(c)}
 }
+
+func newReader(c net.Conn) *bufio.Reader { return bufio.NewReader(c) }
 
 // frame appends the next frame of the connection.
 func (c *client) frame(dst []byte, k kind, answer, payload int) []byte {

@@ -212,7 +212,6 @@ func (l *loop) guardedPass(c *conn, fresh []byte) (end bool) {
 func (l *loop) pass(c *conn, fresh []byte) (end bool) {
 	p, s := &c.onLoop, l.server
 	now := s.now()
-	blocked := !c.mayApply()
 	if len(fresh) > 0 {
 		p.active, p.heard = now, now
 	}
@@ -229,8 +228,9 @@ func (l *loop) pass(c *conn, fresh []byte) (end bool) {
 		l.out = nil
 	}
 	l.keep(c, &a)
-	if p.unfinished = c.in.waiting() > 0 && !a.more && c.mayApply(); p.unfinished && blocked {
-		p.heard = now // nothing could be taken from the peer before
+	before := p.unfinished
+	if p.unfinished = c.in.waiting() > 0 && !a.more && c.mayApply(); p.unfinished && !before {
+		p.heard = now // what the peer sent earlier had to wait for other reasons
 	}
 	s.output.add(c.slots.bytes - p.outHeld)
 	p.outHeld = c.slots.bytes

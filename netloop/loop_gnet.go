@@ -133,15 +133,18 @@ func (s *Server) onLoop(nc net.Conn) bool {
 	if len(s.loops.all) == 0 {
 		return false
 	}
-	switch nc := nc.(type) {
+	switch nc.(type) {
 	case *net.TCPConn:
-		local, ok1 := nc.LocalAddr().(*net.TCPAddr)
-		remote, ok2 := nc.RemoteAddr().(*net.TCPAddr)
-		return ok1 && ok2 && local.Zone == "" && remote.Zone == ""
+		return !hasZone(nc.LocalAddr()) && !hasZone(nc.RemoteAddr())
 	case *net.UnixConn:
 		return true
 	}
 	return false
+}
+
+func hasZone(a net.Addr) bool {
+	t, ok := a.(*net.TCPAddr)
+	return ok && t.Zone != ""
 }
 
 // enroll gives nc to an event loop and returns when the loop has it. What the library

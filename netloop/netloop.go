@@ -90,7 +90,8 @@ type Completion struct {
 	// it from here on. If nil, the bytes that OnFrame left in the slot are sent.
 	Answer []byte
 	// Edit, if Answer is nil, is given the bytes that OnFrame left in the slot, by the
-	// slot's owner; what it returns is sent instead and belongs to netloop.
+	// slot's owner; what it returns is sent instead and belongs to netloop. It may run
+	// under the connection's lock: it calls nothing of this package and must not panic.
 	Edit func(answer []byte) []byte
 	// Close sends what is owed up to and including this answer, then closes.
 	Close bool

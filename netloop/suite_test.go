@@ -222,7 +222,7 @@ func TestSlowReaderGetsEverything(t *testing.T) {
 	onEach(t, func(t *testing.T, tr transport) {
 		w := tr.start(t, nil)
 		slow, quick := w.client(), w.client()
-		const n, size = 30, 1 << 20
+		const n, size = 20, 1 << 20
 		var b []byte
 		for range n {
 			b = slow.frame(b, inline, size, 0)
@@ -347,7 +347,7 @@ func TestCloseVerdictBehindAnswersThatDoNotFit(t *testing.T) {
 	onEach(t, func(t *testing.T, tr transport) {
 		w := tr.start(t, nil)
 		c := w.client()
-		const size = 8 << 20
+		const size = 5 << 20
 		b := c.frame(nil, later, size, 0)
 		c.send(c.frame(b, last, size, 0))
 		time.Sleep(20 * time.Millisecond)
