@@ -100,6 +100,9 @@ func (b *bench) startKcoord(name, addr, folder string, partitions int) (*server.
 		"--data-dir", filepath.Join(b.dir, folder),
 		"--http", "127.0.0.1:0",
 		"--log-level", "warn",
+		// As kcoord without configuration: members that join one after another must
+		// not wait 3 s each.
+		"--set", "group.initial.rebalance.delay.ms=0",
 		"--set", fmt.Sprintf("offsets.topic.num.partitions=%d", partitions))
 }
 
