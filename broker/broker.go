@@ -156,7 +156,7 @@ func (b *Broker) newTransport() (Transport, error) {
 	}
 	v := b.values()
 	quarter := b.memoryBudget()
-	return netloop.New(netloop.Options{Handler: b, Events: b.transportEvents(), Limits: netloop.Limits{
+	return netloop.New(netloop.Options{Handler: b, GoroutineOnly: b.options.GoroutineOnly, Events: b.transportEvents(), Limits: netloop.Limits{
 		Idle: v.ConnectionsMaxIdle, InputBytes: quarter, OutputBytes: quarter,
 		Conns: maxConnections(v.MaxConnections, descriptorLimit()), ConnsPerAddress: v.MaxConnectionsPerIP,
 	}})
@@ -252,6 +252,11 @@ func (b *Broker) fail(err error) {
 	}
 	stopping := b.mu.stopping
 	b.mu.Unlock()
+	select {
+	case <-b.ready: // before that, Start returns the error
+	default:
+		return
+	}
 	if first && !stopping {
 		b.logger.Error().Err(err).Msg("cannot go on")
 	}
@@ -297,7 +302,7 @@ func (b *Broker) Stop(ctx context.Context) error {
 	switch {
 	case err != nil:
 		b.fail(err)
-	case b.Err() == nil:
+	case b.Err() == nil && b.isOpen():
 		b.logger.Info().Dur("took", took-begun).AnErr("peers", stuck).Msg("stopped, folder clean")
 	}
 	b.mu.Lock()

@@ -34,6 +34,9 @@ func (b *Broker) openStore(begun time.Duration) error {
 		return err
 	}
 	b.rebuildConfig()
+	if err := b.ensureTopics(store); err != nil {
+		return err
+	}
 	shards := make([]*shard, topic.Partitions)
 	for i := range shards {
 		p := store.Partition(log.TopicID(topic.ID), int32(i))

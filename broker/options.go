@@ -30,6 +30,11 @@ type Options struct {
 	// Config, if set, replaces Properties: settings with their origin, and nothing
 	// but Kafka's defaults where there is none.
 	Config *config.Config
+	// Topics are created before the broker is ready, if they do not exist.
+	Topics []Topic
+	// GoroutineOnly serves every connection by a goroutine of its own, without
+	// event loops.
+	GoroutineOnly bool
 	// HTTP, if set, is the address of health checks and metrics, "127.0.0.1:9644".
 	HTTP string
 	// Profiling serves net/http/pprof under HTTP, too.

@@ -22,7 +22,7 @@ func plans(t *testing.T, args, environ []string) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return makePlan(t.Context(), flags, environ)
+	return makePlan(t.Context(), flags, environ, os.Stderr)
 }
 
 // TestPlan makes plans of flags, variables and a file.
@@ -150,9 +150,9 @@ func TestParseTopics(t *testing.T) {
 	}
 	var got []string
 	for _, topic := range p.topics {
-		got = append(got, strings.Join([]string{topic.name, string('0' + topic.partitions + 1), topic.configs["cleanup.policy"], topic.configs["retention.ms"]}, "/"))
+		got = append(got, strings.Join([]string{topic.Name, string('0' + topic.Partitions), topic.Configs["cleanup.policy"], topic.Configs["retention.ms"]}, "/"))
 	}
-	if want := "orders/7// events/4/compact/1000 plain/0// a/3// b/2/compact/"; strings.Join(got, " ") != want {
+	if want := "orders/6// events/3/compact/1000 plain/0// a/2// b/1/compact/"; strings.Join(got, " ") != want {
 		t.Errorf("topics %v, want %s", got, want)
 	}
 }

@@ -26,7 +26,7 @@ const stopTimeout = 5 * time.Second
 type plan struct {
 	config   *config.Loaded
 	dataDir  string
-	topics   []topicSpec
+	topics   []broker.Topic
 	flags    map[string]*flagValue
 	warnings []string
 }
@@ -44,7 +44,7 @@ func serve(args, environ []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return fail(stderr, exitUsage, "%v", err)
 	}
-	p, err := makePlan(ctx, flags, environ)
+	p, err := makePlan(ctx, flags, environ, stderr)
 	if errors.Is(err, context.Canceled) {
 		return exitOK // told to stop while it waited for a file
 	}
@@ -61,9 +61,6 @@ func serve(args, environ []string, stdout, stderr io.Writer) int {
 // serveUntil starts a broker, tells that it is ready, and stops it when ctx ends.
 func serveUntil(ctx context.Context, release func(), b *broker.Broker, p *plan, stdout, stderr io.Writer) int {
 	err := b.Start(ctx)
-	if err == nil && len(p.topics) > 0 {
-		err = createTopics(b.Addr(), p.topics)
-	}
 	code := exitOK
 	if err == nil {
 		fmt.Fprintln(stdout, p.readyLine(b))
@@ -111,7 +108,7 @@ func (p *plan) readyLine(b *broker.Broker) string {
 }
 
 // makePlan reads everything that says what to do.
-func makePlan(ctx context.Context, flags map[string]*flagValue, environ []string) (*plan, error) {
+func makePlan(ctx context.Context, flags map[string]*flagValue, environ []string, stderr io.Writer) (*plan, error) {
 	p := &plan{flags: flags}
 	sources := config.Sources{Environ: withoutFlags(environ), FileName: p.flag("config")}
 	if sources.FileName != "" {
@@ -131,6 +128,7 @@ func makePlan(ctx context.Context, flags map[string]*flagValue, environ []string
 		sources.Flags = append(sources.Flags, config.Setting{Name: "listeners", Value: value, Origin: flags["listeners"].origin})
 	}
 	if file := p.flag("advertised-listeners-file"); file != "" {
+		fmt.Fprintf(stderr, "kcoord: waiting for %s\n", file)
 		value, err := waitForFile(ctx, file)
 		if err != nil {
 			return nil, err
@@ -252,25 +250,36 @@ func (p *plan) options(stderr io.Writer) broker.Options {
 	memory := broker.ContainerMemory()
 	broker.LimitMemory(memory)
 	return broker.Options{
-		Config:      p.config.Config,
-		DataDir:     p.dataDir,
-		HTTP:        p.flag("http"),
-		Profiling:   p.flag("pprof") == "true",
-		Version:     version,
-		Logger:      &logger,
-		MemoryLimit: memory,
-		StopTimeout: stopTimeout,
+		Config:    p.config.Config,
+		DataDir:   p.dataDir,
+		Topics:    p.topics,
+		HTTP:      p.flag("http"),
+		Profiling: p.flag("pprof") == "true",
+		Version:   version,
+
+		GoroutineOnly: p.flag("transport") == "net",
+		Logger:        &logger,
+		MemoryLimit:   memory,
+		StopTimeout:   stopTimeout,
 	}
 }
+
+// logTime is RFC 3339 with milliseconds.
+const logTime = "2006-01-02T15:04:05.000Z07:00"
 
 // newLogger writes to standard error: lines for people, or JSON.
 func newLogger(w io.Writer, level, format string) zerolog.Logger {
 	if format == "text" {
-		w = zerolog.ConsoleWriter{Out: w, NoColor: true, TimeFormat: "2006-01-02T15:04:05.000Z07:00"}
+		w = zerolog.ConsoleWriter{Out: w, NoColor: true, TimeFormat: logTime}
 	}
 	parsed, err := zerolog.ParseLevel(level)
 	if err != nil {
 		panic("kcoord: log level " + level + " is in the table of flags: " + err.Error())
 	}
-	return zerolog.New(w).Level(parsed).With().Timestamp().Logger()
+	// zerolog's own timestamp has the seconds only, unless the whole process says
+	// otherwise.
+	stamp := zerolog.HookFunc(func(e *zerolog.Event, _ zerolog.Level, _ string) {
+		e.Str(zerolog.TimestampFieldName, time.Now().Format(logTime))
+	})
+	return zerolog.New(w).Level(parsed).Hook(stamp)
 }
