@@ -38,7 +38,7 @@ type groupKind interface {
 
 	// validateCommit judges the sender of an OffsetCommit; a member that may commit
 	// thereby shows that it is alive.
-	validateCommit(s *Shard, g *group, sender *commitSender) int16
+	validateCommit(s *Shard, g *group, sender commitSender) int16
 	// validateDelete returns why DeleteGroups may not delete the group, or NONE.
 	validateDelete() int16
 	// validateOffsetDelete returns why OffsetDelete may delete nothing, or NONE.
@@ -100,7 +100,7 @@ func (simple) offsetExpiry(string) (int64, bool) { return sinceCommit, true }
 func (simple) collectable() bool                 { return true }
 func (simple) discard(*Shard, *group, int16)     {}
 
-func (simple) validateCommit(_ *Shard, _ *group, sender *commitSender) int16 {
+func (simple) validateCommit(_ *Shard, _ *group, sender commitSender) int16 {
 	if sender.generation < 0 {
 		return codeNone
 	}

@@ -112,12 +112,12 @@ func (s *Shard) commitError(r *kmsg.OffsetCommitRequest, g *group) int16 {
 	if g.deleting {
 		return codeCoordinatorLoadInProgress
 	}
-	return g.kind.validateCommit(s, g, &commitSender{r.Generation, r.MemberID, r.InstanceID})
+	return g.kind.validateCommit(s, g, commitSender{r.Generation, r.MemberID, r.InstanceID})
 }
 
 // validateCommit: see groupKind. In PreparingRebalance a member still commits in
 // the old generation: that is how consumers flush when partitions are revoked.
-func (c *classicGroup) validateCommit(s *Shard, g *group, sender *commitSender) int16 {
+func (c *classicGroup) validateCommit(s *Shard, g *group, sender commitSender) int16 {
 	if c.state == stateDead {
 		return codeCoordinatorNotAvailable
 	}
