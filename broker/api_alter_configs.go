@@ -252,7 +252,11 @@ func (b *Broker) checkConfigs(key configKey, set map[string]string, named []stri
 	}
 	var wrong *config.Error
 	if errors.As(err, &wrong) {
-		return codeInvalidConfig, wrong.Error()
+		// Kafka has another code for brokers than for topics and groups.
+		if key.typ == meta.ResourceBroker {
+			return codeInvalidRequest, wrong.Message()
+		}
+		return codeInvalidConfig, wrong.Message()
 	}
 	return codeNone, ""
 }
@@ -269,7 +273,9 @@ func (b *Broker) rebuildConfig() {
 		next, err := c.With(layer.source, asMap(snap.Configs(meta.ResourceBroker, layer.name)))
 		if err != nil {
 			// Kept by a version that knew the property: what the start gave holds.
-			b.logger.Warn().Err(err).Msg("settings kept in the data folder are not used")
+			if e := b.warn("settings"); e != nil {
+				e.Err(err).Msg("settings kept in the data folder are not used")
+			}
 			continue
 		}
 		c = next

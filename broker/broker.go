@@ -59,6 +59,7 @@ type Broker struct {
 	pool      *pool
 	decoding  *budget
 	metrics   brokerMetrics
+	warnings  warnings
 	listeners []boundListener
 	httpAddr  string
 	versions  atomic.Pointer[versionAnswers]
@@ -72,7 +73,7 @@ type Broker struct {
 		sync.Mutex
 		started, stopping bool
 		err               error // the first failure
-		atStop            []func()
+		atStop, atEnd     []func()
 	}
 }
 
@@ -318,6 +319,12 @@ func (b *Broker) closeStore() error {
 	}
 	close(b.stop)
 	b.options.Executor.Wait()
+	b.mu.Lock()
+	atEnd := b.mu.atEnd
+	b.mu.Unlock()
+	for _, end := range atEnd {
+		end()
+	}
 	if b.store == nil { // never opened: whoever opens has ended by now
 		return nil
 	}
@@ -332,4 +339,12 @@ func (b *Broker) onStop(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.atStop = append(b.mu.atStop, f)
+}
+
+// onEnd registers what is called when the broker stops, after the loops have
+// ended and before the store is closed.
+func (b *Broker) onEnd(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.atEnd = append(b.mu.atEnd, f)
 }

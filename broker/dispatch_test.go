@@ -9,6 +9,21 @@ import (
 	"github.com/kcoord/kcoord/wire"
 )
 
+// Every API that is advertised has a handler.
+func TestDispatchTable(t *testing.T) {
+	table := dispatchTable()
+	for _, api := range wire.APIs() {
+		if int(api.Key) >= len(table) || table[api.Key].handle == nil {
+			t.Errorf("%s (%d) is advertised and has no handler", api.Name, api.Key)
+		}
+	}
+	for key := range table {
+		if _, ok := wire.Lookup(int16(key)); !ok && table[key].handle != nil {
+			t.Errorf("key %d has a handler and is not advertised", key)
+		}
+	}
+}
+
 // What is answered before the data folder is open.
 func TestBeforeOpen(t *testing.T) {
 	b, tr := newTest(t, Options{})

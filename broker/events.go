@@ -2,8 +2,12 @@ package broker
 
 import (
 	"net"
+	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
+
+	"github.com/kcoord/kcoord/compaction"
 	"github.com/kcoord/kcoord/coordinator"
 	"github.com/kcoord/kcoord/log"
 	"github.com/kcoord/kcoord/netloop"
@@ -37,9 +41,67 @@ func (b *Broker) tellExpiry(e *coordinator.Expiry) {
 		Str("reason", e.Reason).Msg("committed offsets removed")
 }
 
+// tellCleaned notes a round of the cleaner.
+func (b *Broker) tellCleaned(r *compaction.Result) {
+	topic := r.Partition.Topic().Name
+	if r.Err != nil {
+		b.metrics.cleanFailures.Add(1)
+		if e := b.warn("cleaning"); e != nil {
+			e.Str("topic", topic).Int32("partition", r.Partition.Index()).Err(r.Err).Msg("cleaning given up, tried again later")
+		}
+		return
+	}
+	b.metrics.cleanings.Observe(r.Took)
+	b.metrics.cleanedBytes.Add(uint64(max(0, r.BytesBefore-r.BytesAfter)))
+	b.logger.Debug().Str("topic", topic).Int32("partition", r.Partition.Index()).Int64("before", r.BytesBefore).
+		Int64("after", r.BytesAfter).Dur("took", r.Took).Msg("cleaned")
+}
+
+// warnInterval is how often one cause may be warned of.
+const warnInterval = time.Minute
+
+// warnings remembers what was warned of.
+type warnings struct {
+	mu   sync.Mutex
+	last map[string]warning
+}
+
+type warning struct {
+	at      time.Duration
+	skipped int
+}
+
+// warn begins a warning, once per cause and minute; nil if it is not time yet.
+// Causes are constants.
+func (b *Broker) warn(cause string) *zerolog.Event {
+	now, _ := b.options.Clock.Now()
+	w := &b.warnings
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before, known := w.last[cause]
+	if known && now-before.at < warnInterval {
+		before.skipped++
+		w.last[cause] = before
+		return nil
+	}
+	if w.last == nil {
+		w.last = make(map[string]warning)
+	}
+	w.last[cause] = warning{at: now}
+	e := b.logger.Warn().Str("cause", cause)
+	if before.skipped > 0 {
+		e = e.Int("not_shown", before.skipped)
+	}
+	return e
+}
+
 func (b *Broker) storeEvents() log.Events {
 	return log.Events{
-		Warn: func(kind, text string) { b.logger.Warn().Str("kind", kind).Msg(text) },
+		Warn: func(kind, text string) {
+			if e := b.warn(kind); e != nil {
+				e.Msg(text)
+			}
+		},
 		Round: func(bytes, items int, took time.Duration) {
 			b.metrics.rounds.Observe(took)
 			b.metrics.roundBytes.Add(uint64(bytes))
@@ -63,10 +125,14 @@ func (b *Broker) transportEvents() netloop.Events {
 		Moved:    func(_ netloop.Conn, why netloop.MoveReason) { b.metrics.moved[why].Add(1) },
 		Refused: func(listener string, remote net.Addr, err error) {
 			b.metrics.refused.Add(1)
-			b.logger.Warn().Str("listener", listener).Stringer("peer", remote).Err(err).Msg("connection refused")
+			if e := b.warn("connection refused"); e != nil {
+				e.Str("listener", listener).Stringer("peer", remote).Err(err).Msg("connection refused")
+			}
 		},
 		AcceptFailed: func(listener string, err error, failures int) {
-			b.logger.Warn().Str("listener", listener).Int("failures", failures).Err(err).Msg("cannot accept connections")
+			if e := b.warn("accept"); e != nil {
+				e.Str("listener", listener).Int("failures", failures).Err(err).Msg("cannot accept connections")
+			}
 		},
 		Panicked: func(c netloop.Conn, value any, stack []byte) {
 			b.metrics.panics.Add(1)

@@ -27,7 +27,10 @@ type brokerMetrics struct {
 	roundBytes, roundItems    atomic.Uint64
 	stalled                   atomic.Uint64
 	recordsLoaded, startTook  atomic.Int64
+	cleanFailures             atomic.Uint64
+	cleanedBytes              atomic.Uint64
 	rounds, checkpoints       metrics.Histogram
+	cleanings                 metrics.Histogram
 }
 
 // page writes all metrics in Prometheus' text format.
@@ -58,6 +61,9 @@ func (b *Broker) metricsPage() []byte {
 	t.Counter("kcoord_journal_bytes_total", "Bytes written to the journal.", m.roundBytes.Load())
 	t.Counter("kcoord_journal_items_total", "Batches and metadata items written to the journal.", m.roundItems.Load())
 	t.Histogram("kcoord_checkpoint_seconds", "Checkpoints.", &m.checkpoints)
+	t.Histogram("kcoord_cleaner_round_seconds", "Rounds of the log cleaner.", &m.cleanings)
+	t.Counter("kcoord_cleaner_freed_bytes_total", "Bytes that the log cleaner removed.", m.cleanedBytes.Load())
+	t.Counter("kcoord_cleaner_failures_total", "Rounds of the log cleaner that were given up.", m.cleanFailures.Load())
 	t.Gauge("kcoord_start_seconds", "From start to ready.", float64(m.startTook.Load())/1e9)
 	t.Gauge("kcoord_ready", "1 when every group is served.", truth(b.Ready()))
 	t.Gauge("kcoord_info", "What runs.", 1, "version", b.options.Version, "durability", strings.ToLower(b.values().Durability))

@@ -92,6 +92,9 @@ func (b *Broker) startLoops(store *log.Store) {
 	for _, l := range store.Loops() {
 		run(Loop(l))
 	}
+	if l, ok := b.cleanerLoop(store); ok {
+		run(l)
+	}
 	run(Loop{Name: "timers", Step: b.timers.step, Wake: b.timers.wake})
 	for i := range poolWorkers {
 		run(Loop{Name: fmt.Sprintf("pool %d", i), Step: b.pool.step, Wake: b.pool.wake})

@@ -37,7 +37,9 @@ func (b *Broker) answerStalled(now time.Duration) (next time.Duration) {
 	}
 	if len(late) > 0 {
 		b.metrics.stalled.Add(uint64(len(late)))
-		b.logger.Warn().Int("requests", len(late)).Dur("sync_for", raw-since).Msg("the disk stalls; requests were told to try again")
+		if e := b.warn("stalled sync"); e != nil {
+			e.Int("requests", len(late)).Dur("sync_for", raw-since).Msg("the disk stalls; requests were told to try again")
+		}
 	}
 	return now + tickInterval
 }
