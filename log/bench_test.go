@@ -171,3 +171,74 @@ func BenchmarkAppend(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkOpenNew makes a new folder: what a first start waits for.
+func BenchmarkOpenNew(b *testing.B) {
+	root := b.TempDir()
+	syncs := 0
+	for i := 0; b.Loop(); i++ {
+		o := diskOptions(filepath.Join(root, fmt.Sprint(i)))
+		o.FS = &vfs.Hooked{FS: vfs.OS{}, Before: func(op vfs.Op) *vfs.Failure {
+			if op.IsSync() {
+				syncs++
+			}
+			return nil
+		}}
+		s, err := Open(o)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		s.abandon()
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(syncs)/float64(b.N), "syncs/op")
+}
+
+// BenchmarkRecover opens a folder whose journal holds nearly a checkpoint's worth
+// of commits to 50 partitions.
+func BenchmarkRecover(b *testing.B) {
+	dir := filepath.Join(b.TempDir(), "kc")
+	s, err := Open(diskOptions(dir))
+	if err != nil {
+		b.Fatal(err)
+	}
+	fill := func(s *Store) {
+		rec := []Record{{Key: make([]byte, 40), Value: make([]byte, 60)}}
+		for bytes := 0; bytes < 28<<20; {
+			for i := range 20000 {
+				if _, err := s.Partition(testTopic(1), int32(i%50)).AppendRecords(1700000000000, rec); err != nil {
+					b.Fatal(err)
+				}
+				bytes += 120
+			}
+			if _, err := s.FlushStep(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	if err := s.AppendMetadata([][]byte{topicRecord(1, "offsets", 50, 2)}, nil, false); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := s.FlushStep(); err != nil {
+		b.Fatal(err)
+	}
+	fill(s)
+	if err := s.Checkpoint(); err != nil {
+		b.Fatal(err)
+	}
+	fill(s)
+	s.abandon()
+	for b.Loop() {
+		s, err := Open(diskOptions(dir))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		f := s.Folder()
+		b.ReportMetric(float64(f.TookJournal.Microseconds()), "journal-µs")
+		b.ReportMetric(float64(f.TookPartitions.Microseconds()), "partitions-µs")
+		s.abandon()
+		b.StartTimer()
+	}
+}

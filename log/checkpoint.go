@@ -252,16 +252,15 @@ func (p *Partition) closeActive() bool {
 	return g.indexesBehind()
 }
 
-// prepareSync makes the folder if it is missing, writes indexes and epochs, and
-// collects what has to be synced. REQUIRES p.disk.
+// prepareSync writes indexes and epochs and collects what has to be synced.
+// REQUIRES p.disk.
 func (p *Partition) prepareSync(clean bool) (t syncTask, err error) {
 	s := p.s
-	if p.active() == nil && p.failed.Load() == nil {
-		if err := p.roll(p.hw.Load()); err != nil {
-			return t, err
-		}
-	}
 	list := p.list()
+	if len(list) == 0 { // nothing was ever written: there is nothing to lose
+		p.disk.dirty = false
+		return t, nil
+	}
 	for i, g := range list {
 		if g.known && g.indexesBehind() {
 			if err := g.writeIndexes(s.fs); err != nil {
@@ -273,7 +272,12 @@ func (p *Partition) prepareSync(clean bool) (t syncTask, err error) {
 			p.disk.dirUnsynced = true // they may be new
 		}
 		if g.indexUnsynced && (clean || i+1 < len(list)) {
-			t.indexes = append(t.indexes, g.name(suffixIndex), g.name(suffixTimeIndex))
+			if g.indexOut > 0 {
+				t.indexes = append(t.indexes, g.name(suffixIndex))
+			}
+			if g.timesOut > 0 {
+				t.indexes = append(t.indexes, g.name(suffixTimeIndex))
+			}
 			g.indexUnsynced = false
 		}
 		if g.unsynced && g.acquire() {
@@ -434,7 +438,7 @@ func (p *Partition) cutToRecoveryPoint() error {
 			return err
 		}
 		g.unsynced = true
-		if err := g.load(s.fs, p.topic.Load().Config.IndexIntervalBytes, false, false); err != nil {
+		if err := p.load(g, false); err != nil {
 			return err
 		}
 		g.largest.Store(g.tail.largest())

@@ -21,8 +21,9 @@ type world struct {
 	promised map[string]promised // by topic id and partition
 	doomed   map[byte]bool       // topics whose deletion was asked for
 	ops      int                 // operations that mutate, so far
-	// at is called before each of them.
-	at func(op vfs.Op)
+	// at is called before each of them, fail before every operation.
+	at   func(op vfs.Op)
+	fail func(op vfs.Op) *vfs.Failure
 }
 
 func key(p *Partition) string { return fmt.Sprintf("%x-%d", p.id[15], p.n) }
@@ -35,6 +36,9 @@ func newWorld(t testing.TB, fs *vfs.Crashable) *world {
 			if w.at != nil {
 				w.at(op)
 			}
+		}
+		if w.fail != nil {
+			return w.fail(op)
 		}
 		return nil
 	}}
@@ -67,7 +71,7 @@ func (w *world) meta(records ...[]byte) {
 		}
 	}
 	if err := w.s.AppendMetadata(records, nil, false); err != nil {
-		w.t.Fatal(err)
+		w.fatal("%v", err)
 	}
 	w.flush()
 	for id := range w.doomed {
@@ -84,7 +88,7 @@ func (w *world) prepare() {
 	for range 20 {
 		w.now += 5 * time.Millisecond
 		if _, err := w.s.PrepareStep(); err != nil {
-			w.t.Fatal(err)
+			w.fatal("%v", err)
 		}
 	}
 }
@@ -92,7 +96,7 @@ func (w *world) prepare() {
 func (w *world) checkpoint() {
 	w.t.Helper()
 	if err := w.s.Checkpoint(); err != nil {
-		w.t.Fatal(err)
+		w.fatal("%v", err)
 	}
 }
 
@@ -101,7 +105,7 @@ func (w *world) retain() {
 	w.now += 6 * time.Minute
 	for range 3 {
 		if _, err := w.s.RetentionStep(); err != nil {
-			w.t.Fatal(err)
+			w.fatal("%v", err)
 		}
 		w.flush()
 		w.now += time.Second
@@ -159,7 +163,7 @@ func judge(t *testing.T, what string, image *vfs.Crashable, promises map[string]
 func checkLog(r *rig, p *Partition) {
 	r.t.Helper()
 	if end := r.contents(p); end != p.DurableEnd() {
-		r.t.Fatalf("%s: loaded up to offset %d, want %d", p, end, p.DurableEnd())
+		r.fatal("%s: loaded up to offset %d, want %d", p, end, p.DurableEnd())
 	}
 	if p.LogStart() < p.DurableEnd() {
 		if first, next := r.fetch(p, p.LogStart(), 500); first > p.LogStart() || next != p.DurableEnd() {
@@ -167,30 +171,30 @@ func checkLog(r *rig, p *Partition) {
 			for _, g := range p.list() {
 				bases = append(bases, g.base)
 			}
-			r.t.Fatalf("%s: fetch from %d gives %d to %d, want %d; segments %v", p, p.LogStart(), first, next, p.DurableEnd(), bases)
+			r.fatal("%s: fetch from %d gives %d to %d, want %d; segments %v", p, p.LogStart(), first, next, p.DurableEnd(), bases)
 		}
 	}
 	next := int64(0)
 	for _, g := range p.list() {
 		index, times, err := p.indexOf(g)
 		if err != nil {
-			r.t.Fatal(err)
+			r.fatal("%v", err)
 		}
 		if g.base < next {
-			r.t.Fatalf("%s: segment %d begins below %d", p, g.base, next)
+			r.fatal("%s: segment %d begins below %d", p, g.base, next)
 		}
 		again := &segment{base: g.base, dir: g.dir, file: g.file}
 		again.size.Store(g.size.Load())
-		if err := again.load(vfs.NewMem(), p.Topic().Config.IndexIntervalBytes, true, g != p.active()); err != nil {
-			r.t.Fatalf("%s: %v", p, err)
+		if err := again.load(vfs.NewMem(), nil, p.Topic().Config.IndexIntervalBytes, true, g != p.active()); err != nil {
+			r.fatal("%s: %v", p, err)
 		}
 		i2, t2, _ := again.entries()
 		if fmt.Sprint(index) != fmt.Sprint(i2) || fmt.Sprint(times) != fmt.Sprint(t2) {
-			r.t.Fatalf("%s: segment %d has indexes %v %v, from scratch they are %v %v", p, g.base, index, times, i2, t2)
+			r.fatal("%s: segment %d has indexes %v %v, from scratch they are %v %v", p, g.base, index, times, i2, t2)
 		}
 		if got, want := g.tail, again.tail; got.size != want.size || got.next != want.next || got.maxTime != want.maxTime ||
 			got.firstTime != want.firstTime || got.sinceIndex != want.sinceIndex || got.indexed != want.indexed {
-			r.t.Fatalf("%s: segment %d has tail %+v, from scratch it is %+v", p, g.base, got, want)
+			r.fatal("%s: segment %d has tail %+v, from scratch it is %+v", p, g.base, got, want)
 		}
 		next = g.tail.next
 	}
@@ -240,14 +244,14 @@ var scenarios = map[string]func(w *world){
 		w.commit(w.partition(1, 0))
 		w.flush()
 		if err := w.s.Close(); err != nil {
-			w.t.Fatal(err)
+			w.fatal("%v", err)
 		}
 		w.open()
 		w.commit(w.partition(1, 1))
 		w.produce(w.partition(2, 0), 2)
 		w.flush()
 		if err := w.s.Close(); err != nil {
-			w.t.Fatal(err)
+			w.fatal("%v", err)
 		}
 		w.open()
 		w.produce(w.partition(2, 0), 2)
@@ -296,7 +300,7 @@ var scenarios = map[string]func(w *world){
 			w.checkpoint()
 			w.retain()
 			if _, _, err := w.partition(4, 0).DeleteRecords(w.partition(4, 0).DurableEnd()-1, nil); err != nil {
-				w.t.Fatal(err)
+				w.fatal("%v", err)
 			}
 			w.flush()
 		}
@@ -320,10 +324,10 @@ func TestCrash(t *testing.T) {
 					}
 				}
 				picks := []vfs.Pick{vfs.KeepNone, vfs.KeepAll, vfs.Seeded(uint64(w.ops))}
-				if op.Kind != vfs.OpRename && !op.IsSync() || w.ops%3 != 0 {
+				if sweep() > 1 {
 					picks = picks[w.ops%3:][:1]
 				}
-				if testing.Short() && w.ops%4 != 0 {
+				if w.ops%max(sweep()/4, 1) != 0 {
 					return
 				}
 				for i, pick := range picks {

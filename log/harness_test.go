@@ -137,6 +137,8 @@ type rig struct {
 	released []Waiter
 	warnings []string
 	options  func(*Options)
+	// fatal ends the test, or whatever a test of failures makes of it.
+	fatal func(format string, args ...any)
 }
 
 func newRig(t testing.TB, fs vfs.FS) *rig {
@@ -146,7 +148,7 @@ func newRig(t testing.TB, fs vfs.FS) *rig {
 	if err := syncDir(fs, "/"); err != nil {
 		t.Fatal(err)
 	}
-	return &rig{t: t, fs: fs}
+	return &rig{t: t, fs: fs, fatal: t.Fatalf}
 }
 
 func (r *rig) opts() Options {
@@ -177,7 +179,7 @@ func (r *rig) tryOpen() (err error) {
 func (r *rig) open() *Store {
 	r.t.Helper()
 	if err := r.tryOpen(); err != nil {
-		r.t.Fatalf("open: %v", err)
+		r.fatal("open: %v", err)
 	}
 	return r.s
 }
@@ -187,7 +189,7 @@ func (r *rig) flush() {
 	for {
 		next, err := r.s.FlushStep()
 		if err != nil {
-			r.t.Fatalf("flush: %v", err)
+			r.fatal("flush: %v", err)
 		}
 		if next != 0 {
 			return
@@ -197,22 +199,28 @@ func (r *rig) flush() {
 
 func (r *rig) write() {
 	r.t.Helper()
-	for {
+	for range 2000 {
 		r.now += 10 * time.Millisecond
 		next, err := r.s.WriteStep()
 		if err != nil {
-			r.t.Fatalf("write: %v", err)
+			r.fatal("write: %v", err)
 		}
 		if next < 0 {
 			return
 		}
 	}
+	r.s.EachPartition(func(p *Partition) {
+		if err := p.Err(); err != nil {
+			r.fatal("writing does not end: %v", err)
+		}
+	})
+	r.fatal("writing does not end")
 }
 
 func (r *rig) meta(records ...[]byte) {
 	r.t.Helper()
 	if err := r.s.AppendMetadata(records, nil, false); err != nil {
-		r.t.Fatal(err)
+		r.fatal("%v", err)
 	}
 	r.flush()
 }
@@ -221,7 +229,7 @@ func (r *rig) partition(id byte, n int32) *Partition {
 	r.t.Helper()
 	p := r.s.Partition(testTopic(id), n)
 	if p == nil {
-		r.t.Fatalf("no partition %d of topic %d", n, id)
+		r.fatal("no partition %d of topic %d", n, id)
 	}
 	return p
 }
@@ -231,7 +239,7 @@ func (r *rig) commit(p *Partition) int64 {
 	r.t.Helper()
 	off, err := p.AppendRecords(testTime+r.now.Milliseconds(), []Record{recordOf(p.LogEnd())})
 	if err != nil {
-		r.t.Fatal(err)
+		r.fatal("%v", err)
 	}
 	return off
 }
@@ -251,7 +259,7 @@ func (r *rig) produce(p *Partition, n int) int64 {
 	}
 	off, _, err := p.AppendBatch(b.Close())
 	if err != nil {
-		r.t.Fatal(err)
+		r.fatal("%v", err)
 	}
 	return off
 }
@@ -272,7 +280,7 @@ func (r *rig) contents(p *Partition) int64 {
 		})
 	})
 	if err != nil {
-		r.t.Fatalf("%s: %v", p, err)
+		r.fatal("%s: %v", p, err)
 	}
 	return next
 }
@@ -285,7 +293,7 @@ func (r *rig) fetch(p *Partition, offset int64, maxBytes int) (first, next int64
 	for next = offset; ; {
 		b, err := p.Read(next, maxBytes, true, nil)
 		if err != nil {
-			r.t.Fatalf("%s: read at %d: %v", p, next, err)
+			r.fatal("%s: read at %d: %v", p, next, err)
 		}
 		if len(b) == 0 {
 			return first, next
@@ -293,7 +301,7 @@ func (r *rig) fetch(p *Partition, offset int64, maxBytes int) (first, next int64
 		for len(b) > 0 {
 			batch, rest, err := record.Next(b, 1<<30)
 			if err != nil {
-				r.t.Fatalf("%s: read at %d: %v", p, next, err)
+				r.fatal("%s: read at %d: %v", p, next, err)
 			}
 			if first < 0 {
 				first = batch.BaseOffset()

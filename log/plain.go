@@ -58,7 +58,7 @@ func (p *Partition) adopt(rp recoveryPointRecord, files *segmentFiles, bases []i
 		}
 		next, err = p.judge(g, max(next, base), rp.offset, last)
 		if err == nil {
-			err = g.file.Sync()
+			err = changed(g.file.Sync())
 		}
 		files.logs[base] = g.size.Load()
 		g.release()
@@ -69,7 +69,7 @@ func (p *Partition) adopt(rp recoveryPointRecord, files *segmentFiles, bases []i
 	if next < rp.offset {
 		return &CorruptError{Path: p.disk.dir, Position: -1, Offset: next, End: rp.offset, Reason: "the log ends before the recovery point"}
 	}
-	if err := syncDir(s.fs, p.disk.dir); err != nil {
+	if err := changed(syncDir(s.fs, p.disk.dir)); err != nil {
 		return err
 	}
 	newest := bases[len(bases)-1]
@@ -135,7 +135,7 @@ func (p *Partition) cutTail(g *segment, pos int64, why error) error {
 		p.keepNewest(prefix)
 	}
 	p.s.warn("plain-torn", fmt.Sprintf("%s: %d bytes behind byte %d are no record batches and are cut off: %v", g.name(suffixLog), size-pos, pos, why))
-	if err := g.file.Truncate(pos); err != nil {
+	if err := changed(g.file.Truncate(pos)); err != nil {
 		return err
 	}
 	g.size.Store(pos)

@@ -9,9 +9,6 @@ import (
 	"github.com/kcoord/kcoord/log/record"
 )
 
-// findChunk is what is read at a time to find a batch from an index entry.
-const findChunk = 8 << 10
-
 // Read appends whole batches, from the one that holds offset (or the next one)
 // up to the high watermark, at most maxBytes, to dst; with minOne the first
 // batch is given whatever its size. It has the partition log catch up first if
@@ -120,9 +117,9 @@ func (p *Partition) find(g *segment, offset, end int64) (pos, size int64, err er
 		return 0, 0, err
 	}
 	buf := p.s.getBuf()
-	defer func() { p.s.putBuf(buf) }()
+	defer p.s.putBuf(buf)
 	from := floorIndex(index, offset-g.base)
-	s := newScanner(g.file, min(from, end), end, false, buf[:0:min(cap(buf), findChunk)])
+	s := newScanner(g.file, min(from, end), end, false, buf)
 	for {
 		b, err := s.next()
 		if errors.Is(err, io.EOF) {
@@ -174,13 +171,20 @@ func (p *Partition) indexOf(g *segment) ([]indexEntry, []timeEntry, error) {
 	return index, times, nil
 }
 
+// load works out a segment's tail and entries. REQUIRES p.disk.
+func (p *Partition) load(g *segment, closed bool) error {
+	buf := p.s.getBuf()
+	defer p.s.putBuf(buf)
+	return g.load(p.s.fs, buf, p.topic.Load().Config.IndexIntervalBytes, false, closed)
+}
+
 // loadSegment works out tail and entries of a closed segment and writes index
 // files anew that do not fit. REQUIRES p.disk.
 func (p *Partition) loadSegment(g *segment) error {
 	if _, _, loaded := g.entries(); loaded {
 		return nil
 	}
-	if err := g.load(p.s.fs, p.topic.Load().Config.IndexIntervalBytes, false, g != p.active()); err != nil {
+	if err := p.load(g, g != p.active()); err != nil {
 		return err
 	}
 	if g.stale && p.holds(g) && !p.disk.removed {
@@ -208,7 +212,7 @@ func (p *Partition) Load(f func(b record.Batch) error) error {
 	start, next, done := p.logStart.Load(), int64(0), int64(0)
 	total := p.Size()
 	buf := p.s.getBuf()
-	defer func() { p.s.putBuf(buf) }()
+	defer p.s.putBuf(buf)
 	for _, g := range p.list() {
 		if !g.acquire() {
 			return fmt.Errorf("%w: %s: segment %d was removed while loading", ErrStorage, p, g.base)

@@ -150,7 +150,7 @@ func (s *Store) replayJournal() error {
 			return nil
 		}
 		b := record.Batch(it.Data)
-		if err := b.Validate(); err != nil {
+		if err := b.ValidateHeader(); err != nil { // the entry's checksum covers the rest
 			return fmt.Errorf("%w: journal entry %s holds a batch that is none: %w", ErrDamaged, it.Entry, err)
 		}
 		p := s.Partition(TopicID(it.Topic), it.Partition)
@@ -170,7 +170,8 @@ func (s *Store) replayJournal() error {
 	return nil
 }
 
-// replay queues a copy of a batch from the journal and writes what has gathered.
+// replay takes a batch from the journal: large ones are written at once, of small
+// ones a copy is queued until enough has gathered.
 func (p *Partition) replay(b record.Batch, at journal.Position) error {
 	if b.LastOffset() < p.end {
 		return nil // below the recovery point
@@ -182,23 +183,41 @@ func (p *Partition) replay(b record.Batch, at journal.Position) error {
 	s := p.s
 	s.mu.Lock()
 	q := s.mu.newBatch(p)
-	q.build.Buf = append(q.build.Buf[:0], b...)
-	q.data, q.first, q.next, q.at = q.build.Buf, b.BaseOffset(), b.NextOffset(), at
+	direct := len(b) >= replayDirect && p.disk.retries == 0
+	if q.data = b; !direct {
+		q.build.Buf = append(q.build.Buf[:0], b...)
+		q.data = q.build.Buf
+	}
+	q.first, q.next, q.at = b.BaseOffset(), b.NextOffset(), at
 	p.queue = append(p.queue, q)
 	p.queueBytes += len(b)
 	s.mu.behind += len(b)
 	s.mu.queued.add(p, 0)
 	p.end, p.inflightEnd = q.next, q.next
-	full := p.queueBytes >= writeAtOnce
+	full := direct || p.queueBytes >= writeAtOnce && p.disk.retries == 0
 	s.mu.Unlock()
-	p.logEnd.Store(q.next)
-	p.durable.Store(q.next)
-	if full && p.disk.retries == 0 {
+	p.logEnd.Store(p.end)
+	p.durable.Store(p.end)
+	if full {
 		p.disk.Lock()
-		_ = p.writeLocked()
+		_ = p.writeLocked() // what finds no room stays queued
 		p.disk.Unlock()
+		if direct {
+			p.keepPending(b)
+		}
 	}
 	return nil
+}
+
+// replayDirect is from which size on a batch is written without being copied.
+const replayDirect = 16 << 10
+
+// keepPending makes the last pending batch, if it still is b, independent of the
+// journal's buffer.
+func (p *Partition) keepPending(b record.Batch) {
+	if n := len(p.disk.pending); n > 0 && &p.disk.pending[n-1].data[0] == &b[0] {
+		p.disk.pending[n-1].data = append([]byte(nil), b...)
+	}
 }
 
 // openPartitions opens the logs of all partitions that Metadata knows, each up
@@ -223,13 +242,30 @@ func (s *Store) openPartitions(sn *snapshot, clean bool) error {
 		return err
 	}
 	s.EachPartition(func(p *Partition) {
+		if err != nil {
+			return
+		}
 		rp, known := points[p.id][p.n]
 		if !known { // younger than the snapshot: all of it comes from the journal
 			rp = recoveryPointRecord{id: p.id, partition: p.n}
 		}
-		p.openLog(rp, clean, folders[p.disk.dir])
+		err = p.openLog(rp, clean, folders[p.disk.dir])
 	})
-	return nil
+	return err
+}
+
+// A changeError is a change to a folder that failed while it was opened: nothing
+// is wrong with what is there, so the start as a whole fails and is tried again.
+type changeError struct{ err error }
+
+func (e *changeError) Error() string { return e.err.Error() }
+func (e *changeError) Unwrap() error { return e.err }
+
+func changed(err error) error {
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return &changeError{err}
 }
 
 // findFolders looks through the data folder: folders of topics that are gone
@@ -272,15 +308,20 @@ func (s *Store) replaced(dir string, id TopicID) bool {
 }
 
 // openLog opens the partition's log up to its recovery point. What is wrong with
-// it closes this partition only.
-func (p *Partition) openLog(rp recoveryPointRecord, clean, there bool) {
+// it closes this partition only; an error is a *changeError.
+func (p *Partition) openLog(rp recoveryPointRecord, clean, there bool) error {
 	p.disk.Lock()
 	defer p.disk.Unlock()
 	p.setEnds(rp)
-	p.disk.dirty = !there
-	if err := p.openFiles(rp, clean, there); err != nil {
+	err := p.openFiles(rp, clean, there)
+	var failed *changeError
+	if errors.As(err, &failed) {
+		return fmt.Errorf("log: opening %s: %w", p, err)
+	}
+	if err != nil {
 		p.closeDamaged(err)
 	}
+	return nil
 }
 
 // closeDamaged makes the partition refuse everything but batches that are
@@ -355,7 +396,10 @@ func (p *Partition) checkFolder() error {
 	id, err := readPartitionMetadata(s.fs, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		p.disk.dirUnsynced, p.disk.metaUnsynced, p.disk.dirty = true, true, true
-		return replaceFile(s.fs, path.Join(dir, partitionMetadata), partitionMetadataBytes(p.id), false)
+		if err := replaceFile(s.fs, path.Join(dir, partitionMetadata), partitionMetadataBytes(p.id), false); err != nil && !outOfSpace(err) {
+			return changed(err)
+		}
+		return nil
 	}
 	if err != nil {
 		return err
@@ -393,13 +437,13 @@ func (p *Partition) cut(rp recoveryPointRecord, files *segmentFiles) error {
 			Offset: -1, End: rp.offset, Reason: "the segment ends before byte " + strconv.FormatInt(rp.position, 10) + ", where the recovery point lies"}
 	}
 	for _, name := range files.above(rp.base) {
-		if err := s.fs.Remove(path.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := changed(s.fs.Remove(path.Join(dir, name))); err != nil {
 			return err
 		}
 		p.disk.dirUnsynced, p.disk.dirty = true, true
 	}
 	if ok && have > rp.position {
-		if err := truncateFile(s.fs, path.Join(dir, segmentName(rp.base, suffixLog)), rp.position); err != nil {
+		if err := changed(truncateFile(s.fs, path.Join(dir, segmentName(rp.base, suffixLog)), rp.position)); err != nil {
 			return err
 		}
 		files.logs[rp.base] = rp.position
@@ -412,7 +456,6 @@ func (p *Partition) cut(rp recoveryPointRecord, files *segmentFiles) error {
 // batch ends there with the offset before it, and loads the epochs.
 func (p *Partition) openSegments(rp recoveryPointRecord, files *segmentFiles) error {
 	s := p.s
-	interval := p.topic.Load().Config.IndexIntervalBytes
 	var list []*segment
 	for _, base := range files.bases() {
 		if base > rp.base {
@@ -428,7 +471,7 @@ func (p *Partition) openSegments(rp recoveryPointRecord, files *segmentFiles) er
 	}
 	if n := len(list); n > 0 && list[n-1].base == rp.base {
 		g := list[n-1]
-		if err := g.load(s.fs, interval, false, false); err != nil {
+		if err := p.load(g, false); err != nil {
 			releaseAll(list)
 			return err
 		}

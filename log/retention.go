@@ -333,7 +333,8 @@ func (g *gonePartitions) retire(s *Store, p *Partition) error {
 	info := p.topic.Load()
 	to := s.path(deleteDirName(info.Name, p.n, p.id))
 	if p.disk.made && !p.disk.foreign {
-		if err := s.fs.Rename(p.disk.dir, to); err != nil {
+		// A folder that is not there was renamed before, or taken away by a hand.
+		if err := s.fs.Rename(p.disk.dir, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		s.foldersChanged.Store(true)

@@ -18,12 +18,14 @@ type scanner struct {
 	// and the rest skipped.
 	whole bool
 
-	pos  int64 // of the batch that next returns next
-	buf  []byte
-	from int64 // where buf begins in the file
+	pos   int64 // of the batch that next returns next
+	buf   []byte
+	from  int64 // where buf begins in the file
+	chunk int64 // what is read at a time: little at first, more if it goes on
 }
 
 const (
+	scanFirst = 8 << 10
 	scanChunk = 64 << 10
 	// batchCap bounds the size of a batch on disk, whatever max.message.bytes
 	// says now: it may have been larger.
@@ -31,7 +33,7 @@ const (
 )
 
 func newScanner(r io.ReaderAt, pos, end int64, whole bool, buf []byte) *scanner {
-	return &scanner{r: r, pos: pos, end: end, limit: batchCap, whole: whole, buf: buf[:0], from: pos}
+	return &scanner{r: r, pos: pos, end: end, limit: batchCap, whole: whole, buf: buf[:0], from: pos, chunk: scanFirst}
 }
 
 // scanError is a batch that is not as it must be.
@@ -83,7 +85,8 @@ func (s *scanner) bytes(n int) ([]byte, error) {
 	}
 	at := s.pos - s.from
 	if at < 0 || at+int64(n) > int64(len(s.buf)) {
-		want := min(max(int64(n), scanChunk), s.end-s.pos)
+		want := min(max(int64(n), s.chunk), s.end-s.pos)
+		s.chunk = min(2*s.chunk, scanChunk)
 		if int64(cap(s.buf)) < want {
 			s.buf = make([]byte, want)
 		}

@@ -128,16 +128,16 @@ func (g *segment) setEntries(index []indexEntry, times []timeEntry) {
 // as far as they can be trusted and from the log where not. Only header bytes
 // are read unless whole asks for every checksum. closed adds the closing time
 // entry. Index files that do not say just that are marked stale.
-func (g *segment) load(fsys vfs.FS, interval int64, whole, closed bool) error {
+func (g *segment) load(fsys vfs.FS, buf []byte, interval int64, whole, closed bool) error {
 	size := g.size.Load()
 	fileIndex, fileTimes, err := g.readIndexFiles(fsys, size)
 	t, index, times := newTail(g.base), []indexEntry(nil), []timeEntry(nil)
 	if err == nil && !whole {
-		if t1, i1, t2, ok := g.trustIndex(fileIndex, fileTimes, size); ok {
+		if t1, i1, t2, ok := g.trustIndex(fileIndex, fileTimes, size, buf); ok {
 			t, index, times = t1, i1, t2
 		}
 	}
-	s := newScanner(g.file, t.size, size, whole, nil)
+	s := newScanner(g.file, t.size, size, whole, buf)
 	for {
 		b, err := s.next()
 		if errors.Is(err, io.EOF) {
@@ -184,7 +184,7 @@ func (g *segment) corrupt(err error, from int64) error {
 // power cut can take. Then t is the state behind the batches before that one,
 // and its entries are taken away: a scan from t.size adds them anew, by the
 // ordinary rule.
-func (g *segment) trustIndex(index []indexEntry, times []timeEntry, size int64) (tail, []indexEntry, []timeEntry, bool) {
+func (g *segment) trustIndex(index []indexEntry, times []timeEntry, size int64, buf []byte) (tail, []indexEntry, []timeEntry, bool) {
 	t := newTail(g.base)
 	if len(index) == 0 || len(times) == 0 {
 		return t, nil, nil, false
@@ -193,7 +193,7 @@ func (g *segment) trustIndex(index []indexEntry, times []timeEntry, size int64) 
 	at := sort.Search(len(index), func(i int) bool { return index[i].relative >= newest })
 	index = index[:min(at+1, len(index))]
 	last := index[len(index)-1]
-	s := newScanner(g.file, int64(last.position), size, false, make([]byte, 0, 4096))
+	s := newScanner(g.file, int64(last.position), size, false, buf)
 	b, err := s.next()
 	if err != nil || b.LastOffset() != g.base+int64(last.relative) {
 		return t, nil, nil, false
@@ -212,7 +212,7 @@ func (g *segment) trustIndex(index []indexEntry, times []timeEntry, size int64) 
 		t.maxTime, t.maxTimeEnd = times[n-1].timestamp, g.base+int64(times[n-1].relative)
 		t.lastTimed = t.maxTime
 	}
-	first := newScanner(g.file, 0, size, false, make([]byte, 0, 4096))
+	first := newScanner(g.file, 0, size, false, buf)
 	b, err = first.next()
 	if err != nil {
 		return t, nil, nil, false

@@ -208,7 +208,6 @@ func (t *topic) grown(s *Store, info TopicInfo) *topic {
 	for n := int32(len(g.partitions)); n < info.Partitions; n++ {
 		p := &Partition{s: s, id: info.ID, n: n, topic: g.info}
 		p.disk.dir = s.path(partitionDir(info.Name, n))
-		p.disk.dirty = true // it has no folder yet: the next checkpoint makes it
 		g.partitions = append(g.partitions, p)
 	}
 	return g

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path"
 	"slices"
 )
@@ -56,7 +55,7 @@ func (p *Partition) removeFiles(fs []segmentFile) error {
 		return boolInt(isLog(a.suffix)) - boolInt(isLog(b.suffix))
 	})
 	for _, f := range fs {
-		if err := removeIfThere(p.s.fs, path.Join(p.disk.dir, f.name())); err != nil {
+		if err := changed(removeIfThere(p.s.fs, path.Join(p.disk.dir, f.name()))); err != nil {
 			return err
 		}
 	}
@@ -87,7 +86,7 @@ func (p *Partition) restoreDeleted(files *segmentFiles, deleted []segmentFile, l
 			continue
 		}
 		from := path.Join(p.disk.dir, f.name())
-		if err := p.s.fs.Rename(from, from[:len(from)-len(suffixDeleted)]); err != nil {
+		if err := changed(p.s.fs.Rename(from, from[:len(from)-len(suffixDeleted)])); err != nil {
 			return nil, err
 		}
 		p.s.warn("swap-restored", fmt.Sprintf("%s: %s is restored: nothing else holds its records", p, f.name()))
@@ -127,7 +126,7 @@ func (p *Partition) completeSwaps(files *segmentFiles, swaps []segmentFile) erro
 	})
 	for _, f := range swaps {
 		from := path.Join(p.disk.dir, f.name())
-		if err := p.s.fs.Rename(from, from[:len(from)-len(suffixSwap)]); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := changed(p.s.fs.Rename(from, from[:len(from)-len(suffixSwap)])); err != nil {
 			return err
 		}
 	}
