@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"errors"
 	"sync"
 	"time"
@@ -96,15 +97,18 @@ func produceSize(req *kmsg.ProduceRequest) int {
 // waitsForRoom has the request handled again a little later, from a copy of its
 // frame. It reports false if the request's timeout is over.
 func (b *Broker) waitsForRoom(r *request, req *kmsg.ProduceRequest) bool {
-	s, slot := r.session, r.slot
+	s := r.session
 	if s.waitsSince == 0 {
 		s.waitsSince = max(1, r.mono)
 	}
 	if r.mono-s.waitsSince >= time.Duration(req.TimeoutMillis)*time.Millisecond {
 		return false
 	}
-	frame := append([]byte(nil), r.frame...)
-	b.alarms.set(&alarm{fire: func() { b.pool.add(s, slot, frame) }}, r.mono+produceRetry)
+	again := job{session: s, slot: r.slot, frame: r.frame}
+	if !r.pooled {
+		again.frame = bytes.Clone(r.frame)
+	}
+	b.alarms.set(&alarm{fire: func() { b.pool.push(again) }}, r.mono+produceRetry)
 	return true
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kcoord/kcoord/log/record"
+	"github.com/kcoord/kcoord/log/vfs"
 )
 
 // Versions of the requests that tests make when the version does not matter.
@@ -138,5 +139,19 @@ func poll(t testing.TB, what string, ok func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not reached: %s", what)
 		}
+	}
+}
+
+// A crashingFS survives the power cuts that a test makes.
+type crashingFS struct{ fs *vfs.Crashable }
+
+func crashable(testing.TB) *crashingFS { return &crashingFS{fs: vfs.NewCrashable()} }
+
+// kill leaves of the broker's files what a power cut would leave, then stops it.
+func (c *crashingFS) kill(t testing.TB, b *Broker) {
+	t.Helper()
+	c.fs = c.fs.Crash(vfs.KeepNone)
+	if err := b.Stop(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }

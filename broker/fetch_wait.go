@@ -108,7 +108,10 @@ func (w *parkedFetches) add(b *Broker, f *fetch) {
 	start := p.mu.running
 	p.mu.again = false
 	p.mu.Unlock()
-	if start {
+	switch {
+	case start && stopped:
+		p.run()
+	case start:
 		b.pool.submit(p.run)
 	}
 }
@@ -155,33 +158,46 @@ func (w *parkedFetches) remove(p *parkedFetch) bool {
 	return true
 }
 
-// stop answers all parked fetches with what there is, and every later one.
+// stop answers all parked fetches with what there is, and every later one: here
+// and now, the workers are about to end.
 func (w *parkedFetches) stop() {
 	w.mu.Lock()
 	w.mu.stopped = true
 	all := inOrder(w.mu.all)
 	w.mu.Unlock()
 	for _, p := range all {
-		p.end()
+		if p.begin(true) {
+			p.run()
+		}
 	}
 }
 
 // wake has a worker look at the fetch.
-func (p *parkedFetch) wake() { p.poke(false) }
-
-// end has a worker answer the fetch whatever there is.
-func (p *parkedFetch) end() { p.poke(true) }
-
-func (p *parkedFetch) poke(last bool) {
-	p.mu.Lock()
-	p.mu.last = p.mu.last || last
-	start := !p.mu.running && !p.mu.done
-	p.mu.again = p.mu.running
-	p.mu.running = true
-	p.mu.Unlock()
-	if start {
+func (p *parkedFetch) wake() {
+	if p.begin(false) {
 		p.b.pool.submit(p.run)
 	}
+}
+
+// end has a worker answer the fetch whatever there is.
+func (p *parkedFetch) end() {
+	if p.begin(true) {
+		p.b.pool.submit(p.run)
+	}
+}
+
+// begin reports whether the caller has to see to it that run is called; if not,
+// somebody is at it and will look once more.
+func (p *parkedFetch) begin(last bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.last = p.mu.last || last
+	if p.mu.running || p.mu.done {
+		p.mu.again = true
+		return false
+	}
+	p.mu.running = true
+	return true
 }
 
 // closed is told when the connection is gone.

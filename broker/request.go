@@ -60,7 +60,7 @@ type request struct {
 
 	// pooled: the handler runs on a pool worker. Its answer travels by value.
 	pooled bool
-	// frame is the whole request; nil if pooled.
+	// frame is the whole request; pooled requests own it.
 	frame []byte
 }
 
