@@ -2,6 +2,7 @@ package compaction
 
 import (
 	"errors"
+	"io/fs"
 	"time"
 
 	"github.com/kcoord/kcoord/log"
@@ -68,6 +69,7 @@ type Result struct {
 	Stats
 	Took time.Duration
 	// Err: the round was given up. The partition is tried again after a pause.
+	// log.ErrChanged is no fault: it was deleted or shortened meanwhile.
 	Err error
 }
 
@@ -151,8 +153,9 @@ func (c *Cleaner) close(mono time.Duration, err error) {
 	st := c.states[r.p]
 	r.result.Took, r.result.Err = mono-c.begun, err
 	switch {
-	case errors.Is(err, log.ErrChanged):
-		st.retry = mono + firstPause // deleted or shortened meanwhile: nothing is wrong
+	case isGone(err):
+		st.retry = mono + firstPause
+		r.result.Err = log.ErrChanged
 	case err != nil:
 		st.pause = min(max(2*st.pause, firstPause), longestPause)
 		st.retry = mono + st.pause
@@ -175,6 +178,12 @@ func (c *Cleaner) close(mono time.Duration, err error) {
 		// have told the owner which tombstones are gone.
 		st.floor = max(0, r.p.Size()-live.Bytes)
 	}
+}
+
+// isGone reports whether a round ended because its partition was deleted or
+// shortened meanwhile: nothing is wrong then.
+func isGone(err error) bool {
+	return errors.Is(err, log.ErrChanged) || errors.Is(err, fs.ErrNotExist)
 }
 
 // Close gives up the round under way. Nothing of it stays but what was installed.

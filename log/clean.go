@@ -252,7 +252,7 @@ func (o *Output) verify() error {
 
 // Replace installs o in the place of old: neighbouring segments of this
 // cleaning, the first of which gave o its base. o must end at the offset at
-// which the last of them ends. The steps are Kafka's, with two more syncs of the
+// which the last of them ends. The steps are Kafka's, with three more syncs of the
 // folder, so that a crash leaves either the old segments or the new one.
 // ErrChanged: old are no longer there. An error for which IsFinal holds must end
 // the process; after any other one nothing has changed and o is discarded.
@@ -335,6 +335,12 @@ func (p *Partition) finishReplace(g *segment, replaced []*segment) error {
 		if err := p.markDeleted(o); err != nil {
 			return &commitError{err}
 		}
+	}
+	// The old names must be gone for good before the .swap ones are: of unsynced
+	// renames any may survive, and without .swap nothing tells that a segment that
+	// came back is replaced.
+	if err := syncDir(fsys, p.disk.dir); err != nil {
+		return &commitError{err}
 	}
 	for _, suffix := range dataSuffixes {
 		if err := fsys.Rename(g.name(suffix+suffixSwap), g.name(suffix)); err != nil {

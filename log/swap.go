@@ -98,6 +98,7 @@ func (p *Partition) restoreDeleted(files *segmentFiles, deleted []segmentFile, l
 // their names.
 func (p *Partition) completeSwaps(files *segmentFiles, swaps []segmentFile) error {
 	slices.SortFunc(swaps, func(a, b segmentFile) int { return cmp.Compare(a.base, b.base) })
+	removed := false
 	for _, f := range swaps {
 		if f.suffix != suffixLog+suffixSwap {
 			continue
@@ -117,6 +118,12 @@ func (p *Partition) completeSwaps(files *segmentFiles, swaps []segmentFile) erro
 			}
 		}
 		if err := p.removeFiles(covered); err != nil {
+			return err
+		}
+		removed = removed || len(covered) > 0
+	}
+	if removed { // for good, before the .swap names that tell of it go
+		if err := syncDir(p.s.fs, p.disk.dir); err != nil {
 			return err
 		}
 	}
