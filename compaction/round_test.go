@@ -369,7 +369,7 @@ func TestGroups(t *testing.T) {
 // the table is always what was acknowledged, perhaps with the batch that the
 // crash interrupted.
 func TestRandomLives(t *testing.T) {
-	seeds := uint64(40)
+	seeds := uint64(25)
 	if testing.Short() {
 		seeds = 12
 	}
