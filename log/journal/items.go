@@ -12,6 +12,7 @@ type joiner struct {
 	size    int  // bytes of it so far; also when nobody asks for them
 	buf     []byte
 	loose   bool // the first piece seen may continue one that was not
+	broken  bool // it did, and is not handed out
 }
 
 // items checks an entry's items and hands them out. All are checked before the
@@ -107,6 +108,10 @@ func (s *walk) item(e *entry, b []byte) error {
 			return nil
 		}
 		data = p.buf
+		if p.broken {
+			p.broken = false
+			return nil
+		}
 	}
 	s.tail.Items++
 	if s.visi == nil {
