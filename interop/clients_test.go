@@ -39,3 +39,24 @@ func TestSarama(t *testing.T) {
 func TestKafkaGo(t *testing.T) {
 	runScenario(t, func(addr, _ string) (adapter.Client, error) { return goclients.NewKafkaGo(addr) })
 }
+
+func TestPython(t *testing.T) {
+	for _, library := range []string{"confluent", "kafkapython"} {
+		t.Run(library, func(t *testing.T) {
+			runProgram(t, []string{installed(t, "python", "bin", "python"), filepath.Join("clients", "python", library+".py")})
+		})
+	}
+}
+
+func TestNode(t *testing.T) {
+	for _, library := range []string{"kafkajs", "confluent"} {
+		t.Run(library, func(t *testing.T) {
+			t.Setenv("NODE_PATH", installed(t, "node", "node_modules"))
+			runProgram(t, []string{"node", filepath.Join("clients", "node", library+".js")})
+		})
+	}
+}
+
+func TestRust(t *testing.T) {
+	runProgram(t, []string{installed(t, "rust", "release", "adapter")})
+}
