@@ -186,32 +186,60 @@ func prepare(s *Spec) (*plan, error) {
 			return nil, err
 		}
 	}
-	for g := range s.Groups {
-		group := fmt.Sprintf("bench-%s-%04d", s.Kind, g)
-		if !s.Bare {
-			if err := p.peer.FindCoordinator(group); err != nil {
-				return nil, err
-			}
+	groups := make([]string, s.Groups)
+	for g := range groups {
+		groups[g] = fmt.Sprintf("bench-%s-%04d", s.Kind, g)
+	}
+	if !s.Bare {
+		if err := p.meet(s, groups, topic); err != nil {
+			return nil, errors.Join(err, p.finish())
 		}
+	}
+	for g, group := range groups {
 		var t *template
-		if s.Kind == OffsetCommit {
+		switch {
+		case s.Kind == OffsetCommit:
 			t = commitTemplate(group, topic, s.Partitions, commitVersion)
-		} else {
-			m := Member{Group: group, ID: clientID + "-01234567-89ab-cdef-0123-456789abcdef", Generation: 1}
-			if !s.Bare {
-				var err error
-				if m, err = p.peer.Join(group, topic); err != nil {
-					return nil, err
-				}
-				p.members = append(p.members, m)
-			}
-			t = heartbeatTemplate(m, heartbeatVersion)
+		case s.Bare:
+			t = heartbeatTemplate(Member{Group: group, ID: clientID + "-01234567-89ab-cdef-0123-456789abcdef", Generation: 1}, heartbeatVersion)
+		default:
+			t = heartbeatTemplate(p.members[g], heartbeatVersion)
 		}
 		t.bare = s.Bare
 		conn := g % s.Conns
 		p.templates[conn] = append(p.templates[conn], t)
 	}
 	return p, nil
+}
+
+// meet waits for the coordinator of each group and, for heartbeats, joins one
+// member to each, all at the same time: a broker may delay a first rebalance.
+func (p *plan) meet(s *Spec, groups []string, topic string) error {
+	for _, group := range groups {
+		if err := p.peer.FindCoordinator(group); err != nil {
+			return err
+		}
+	}
+	if s.Kind != Heartbeat {
+		return nil
+	}
+	members := make([]Member, len(groups))
+	errs := make([]error, len(groups))
+	var joining sync.WaitGroup
+	for g, group := range groups {
+		joining.Go(func() {
+			peer, err := Dial(s.Addr, setupTimeout)
+			if err != nil {
+				errs[g] = err
+				return
+			}
+			defer peer.Close()
+			members[g], errs[g] = peer.Join(group, topic)
+		})
+	}
+	joining.Wait()
+	p.members = members
+	return errors.Join(errs...)
 }
 
 // finish takes the members out of their groups, so that they burden no later run.

@@ -136,7 +136,9 @@ func (s *Server) Stop() error {
 	case <-time.After(stopTimeout):
 		return errors.Join(fmt.Errorf("%s does not stop within %v", s.Name, stopTimeout), s.Kill())
 	}
-	if s.err != nil {
+	// A process that was paused before it could catch the signal dies of it.
+	status, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if s.err != nil && !(ok && status.Signaled() && status.Signal() == syscall.SIGTERM) {
 		return fmt.Errorf("%s: %w: %s", s.Name, s.err, s.Output())
 	}
 	return nil

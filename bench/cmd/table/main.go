@@ -79,7 +79,7 @@ type bench struct {
 
 func run(o options, out io.Writer) (missed []string, err error) {
 	b := &bench{options: o, out: out, servers: map[string]*server.Server{}, begun: time.Now()}
-	if b.dir, err = os.MkdirTemp("", "kcoord-bench-"); err != nil {
+	if b.dir, err = os.MkdirTemp("", "bench-table-"); err != nil {
 		return nil, err
 	}
 	if o.keep {
