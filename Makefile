@@ -1,5 +1,5 @@
 # One command each for what a contributor does all day.
-.PHONY: build test all race lint fuzz bench
+.PHONY: build test race lint fuzz bench soak all
 
 build:   ## the binary, static and stripped, in bin/
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/kcoord ./cmd/kcoord
@@ -11,5 +11,9 @@ lint:    ## formatting, vet, staticcheck
 	.ci/run format && .ci/run vet && .ci/run staticcheck
 fuzz:    ## every fuzz target for a while (FUZZTIME=1m make fuzz)
 	.ci/run fuzz
+bench:   ## the table of rates, start-up times and sizes
+	go -C bench run ./cmd/table -check
+soak:    ## the simulator for hours (SEEDS=100000 make soak)
+	go test ./internal/sim -run TestSeeds -sim.seeds $${SEEDS:-20000} -sim.events 4000 -timeout 0 -v
 all:     ## everything that CI runs
 	.ci/run
