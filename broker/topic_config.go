@@ -4,8 +4,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -89,38 +87,10 @@ func topicConfigProblem(c *config.Config, set []meta.Config) string {
 	switch {
 	case err == nil:
 		return ""
-	case !errors.As(err, &wrong):
-		return err.Error()
+	case errors.As(err, &wrong):
+		return wrong.Message()
 	}
-	p, known := config.FindTopic(wrong.Setting.Name)
-	if !known {
-		return "Unknown topic config name: " + wrong.Setting.Name
-	}
-	return invalidValue(p, wrong.Setting.Value, wrong.Problem)
-}
-
-// invalidValue says as Kafka does why a value is none of a property's.
-func invalidValue(p *config.Property, value, otherwise string) string {
-	why := otherwise
-	switch p.Type {
-	case config.Boolean:
-		why = "Expected value to be either true or false"
-	case config.Int, config.Short, config.Long, config.Double:
-		number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-		switch low, high := p.Allowed.Min, p.Allowed.Max; {
-		case err != nil || p.Type != config.Double && number != math.Trunc(number):
-			why = "Not a number of type " + strings.ToUpper(p.Type.String())
-		case low != nil && number < *low:
-			why = "Value must be at least " + strconv.FormatFloat(*low, 'f', -1, 64)
-		case high != nil && number > *high:
-			why = "Value must be no more than " + strconv.FormatFloat(*high, 'f', -1, 64)
-		}
-	case config.String, config.List:
-		if len(p.Allowed.OneOf) > 0 {
-			why = "String must be one of: " + strings.Join(p.Allowed.OneOf, ", ")
-		}
-	}
-	return "Invalid value " + value + " for configuration " + p.Name + ": " + why
+	return err.Error()
 }
 
 // createdConfigs are a new topic's properties as CreateTopics answers them.

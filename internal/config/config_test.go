@@ -1,6 +1,10 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -45,8 +49,8 @@ func TestTables(t *testing.T) {
 			_, inBroker := bound[p.Name]
 			isBound := scope == "broker" && (inBroker || slices.Contains(madeOf, p.Name) || synonyms[p.Name]) ||
 				scope == "topic" && (inTopic || made[p.Name]) || scope == "group" && inGroup
-			if honoured := p.Stance == Honoured; honoured != isBound && !(isBound && synonyms[p.Name]) {
-				t.Errorf("%s is %s, and it is %v that it has a typed value", p.Name, p.Stance, isBound)
+			if p.Stance == Honoured && !isBound {
+				t.Errorf("%s is honoured and has no typed value", p.Name)
 			}
 		}
 	}
@@ -186,4 +190,45 @@ func TestListeners(t *testing.T) {
 			t.Errorf("%+v:\n%s", tt, got)
 		}
 	}
+}
+
+// TestHonouredIsTrue looks for a use of the typed value of every honoured property
+// in the code of the broker: a property that nobody reads is not honoured.
+func TestHonouredIsTrue(t *testing.T) {
+	var code strings.Builder
+	for _, dir := range []string{"broker", "cmd/kcoord"} {
+		files, err := filepath.Glob("../../" + dir + "/*.go")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no code in %s: %v", dir, err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code.Write(content)
+		}
+	}
+	uses := code.String()
+	check := func(values any, bindings map[string]any, find func(string) (*Property, bool)) {
+		v := reflect.ValueOf(values).Elem()
+		for i := range v.NumField() {
+			field := v.Type().Field(i).Name
+			used := regexp.MustCompile(`\.` + field + `\b`).MatchString(uses)
+			for name, into := range bindings {
+				if p, _ := find(name); into == v.Field(i).Addr().Interface() && p.Stance == Honoured && !used {
+					t.Errorf("%s is honoured and nobody reads %s", name, field)
+				}
+			}
+		}
+	}
+	var v Values
+	check(&v, v.bindings(), Find)
+	var topic TopicValues
+	check(&topic, topic.bindings(), FindTopic)
+	var group GroupValues
+	check(&group, group.bindings(), FindGroup)
 }

@@ -2,10 +2,10 @@ package config
 
 // groupLevelProperties can be set on a group; their defaults are the broker's values.
 var groupLevelProperties = []Property{
-	{Name: "consumer.assignment.interval.ms", Type: Int, Default: "1000", Allowed: atLeast(0), Synonyms: []Synonym{{"group.consumer.assignment.interval.ms", 1}}, Doc: "Shortest time between two target assignments of the group."},
+	{Name: "consumer.assignment.interval.ms", Type: Int, Default: "1000", Allowed: atLeast(0), Synonyms: []Synonym{{"group.consumer.assignment.interval.ms", 1}}, Stance: Accepted, Doc: "Shortest time between two target assignments of the group."},
 	{Name: "consumer.assignor.offload.enable", Type: Boolean, Default: "true", Internal: true, Synonyms: []Synonym{{"group.consumer.assignor.offload.enable", 1}}, Stance: Accepted, Doc: "Whether Kafka computes the group's assignments on a background thread."},
-	{Name: "consumer.heartbeat.interval.ms", Type: Int, Default: "5000", Allowed: atLeast(1), Synonyms: []Synonym{{"group.consumer.heartbeat.interval.ms", 1}}, Doc: "Heartbeat interval given to the group's members."},
-	{Name: "consumer.session.timeout.ms", Type: Int, Default: "45000", Allowed: atLeast(1), Synonyms: []Synonym{{"group.consumer.session.timeout.ms", 1}}, Doc: "Session timeout of the group's members."},
+	{Name: "consumer.heartbeat.interval.ms", Type: Int, Default: "5000", Allowed: atLeast(1), Synonyms: []Synonym{{"group.consumer.heartbeat.interval.ms", 1}}, Stance: Accepted, Doc: "Heartbeat interval given to the group's members."},
+	{Name: "consumer.session.timeout.ms", Type: Int, Default: "45000", Allowed: atLeast(1), Synonyms: []Synonym{{"group.consumer.session.timeout.ms", 1}}, Stance: Accepted, Doc: "Session timeout of the group's members."},
 	{Name: "errors.deadletterqueue.copy.record.enable", Type: Boolean, Default: "false", Stance: Accepted, Doc: "Whether a dead letter carries the record itself; there are no share groups."},
 	{Name: "errors.deadletterqueue.topic.name", Type: String, Default: "", Allowed: Allowed{Check: checkDeadLetterTopic}, Stance: Accepted, Doc: "Topic for dead letters of the share group; there are no share groups."},
 	{Name: "share.assignment.interval.ms", Type: Int, Default: "1000", Allowed: atLeast(0), Synonyms: []Synonym{{"group.share.assignment.interval.ms", 1}}, Stance: Accepted, Doc: "Setting of share groups, which kcoord does not serve yet."},

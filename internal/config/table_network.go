@@ -39,7 +39,7 @@ var requestProperties = []Property{
 	{Name: "connection.failed.authentication.delay.ms", Type: Int, Default: "100", Allowed: atLeast(0), Stance: Accepted, Doc: "Delay after a failed authentication; there is no authentication."},
 	{Name: "max.connections", Type: Int, Default: "2147483647", Allowed: atLeast(0), Mode: ClusterWide, Doc: "Most connections in all."},
 	{Name: "max.connections.per.ip", Type: Int, Default: "2147483647", Allowed: atLeast(0), Mode: ClusterWide, Doc: "Most connections from one address."},
-	{Name: "max.connections.per.ip.overrides", Type: String, Default: "", Mode: ClusterWide, Doc: "Exceptions from max.connections.per.ip, as host:count,host:count."},
+	{Name: "max.connections.per.ip.overrides", Type: String, Default: "", Mode: ClusterWide, Stance: Accepted, Doc: "Exceptions from max.connections.per.ip, as host:count,host:count."},
 	{Name: "max.connection.creation.rate", Type: Int, Default: "2147483647", Allowed: atLeast(0), Mode: ClusterWide, Stance: Accepted, Doc: "Most new connections per second."},
 	{Name: "num.network.threads", Type: Int, Default: "3", Allowed: atLeast(1), Mode: ClusterWide, Stance: Accepted, Doc: "Kafka's network threads; kcoord sizes its event loops by the processors."},
 	{Name: "num.io.threads", Type: Int, Default: "8", Allowed: atLeast(1), Mode: ClusterWide, Stance: Accepted, Doc: "Kafka's request threads; kcoord has none."},

@@ -3,10 +3,10 @@ package config
 // topicProperties can be set on a topic; their defaults are the broker's values.
 var topicProperties = []Property{
 	{Name: "cleanup.policy", Type: List, Default: "delete", Allowed: oneOf("compact", "delete"), Synonyms: []Synonym{{"log.cleanup.policy", 1}}, Doc: "What happens to old segments: delete, compact, or both."},
-	{Name: "compression.gzip.level", Type: Int, Default: "-1", Allowed: between(1, 9).or(-1), Synonyms: []Synonym{{"compression.gzip.level", 1}}, Doc: "Level for batches that the broker compresses with gzip."},
-	{Name: "compression.lz4.level", Type: Int, Default: "9", Allowed: between(1, 17), Synonyms: []Synonym{{"compression.lz4.level", 1}}, Doc: "Level for batches that the broker compresses with lz4."},
+	{Name: "compression.gzip.level", Type: Int, Default: "-1", Allowed: between(1, 9).or(-1), Synonyms: []Synonym{{"compression.gzip.level", 1}}, Stance: Accepted, Doc: "Level for batches that the broker compresses with gzip."},
+	{Name: "compression.lz4.level", Type: Int, Default: "9", Allowed: between(1, 17), Synonyms: []Synonym{{"compression.lz4.level", 1}}, Stance: Accepted, Doc: "Level for batches that the broker compresses with lz4."},
 	{Name: "compression.type", Type: String, Default: "producer", Allowed: oneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"), Synonyms: []Synonym{{"compression.type", 1}}, Doc: "Compression of stored batches; producer keeps what the producer chose."},
-	{Name: "compression.zstd.level", Type: Int, Default: "3", Allowed: between(-131072, 22), Synonyms: []Synonym{{"compression.zstd.level", 1}}, Doc: "Level for batches that the broker compresses with zstd."},
+	{Name: "compression.zstd.level", Type: Int, Default: "3", Allowed: between(-131072, 22), Synonyms: []Synonym{{"compression.zstd.level", 1}}, Stance: Accepted, Doc: "Level for batches that the broker compresses with zstd."},
 	{Name: "delete.retention.ms", Type: Long, Default: "86400000", Allowed: atLeast(0), Synonyms: []Synonym{{"log.cleaner.delete.retention.ms", 1}}, Doc: "How long tombstones and transaction markers are kept under compaction."},
 	{Name: "errors.deadletterqueue.group.enable", Type: Boolean, Default: "false", Stance: Accepted, Doc: "Whether share groups may use the topic for dead letters; there are no share groups."},
 	{Name: "file.delete.delay.ms", Type: Long, Default: "60000", Allowed: atLeast(0), Synonyms: []Synonym{{"log.segment.delete.delay.ms", 1}}, Doc: "Time between a segment's removal from the log and that of its file."},
@@ -19,7 +19,7 @@ var topicProperties = []Property{
 	{Name: "local.retention.bytes", Type: Long, Default: "-2", Allowed: atLeast(-2), Synonyms: []Synonym{{"log.local.retention.bytes", 1}}, Stance: Accepted, Doc: "Size up to which a tiered log is kept locally; there is no tiered storage."},
 	{Name: "local.retention.ms", Type: Long, Default: "-2", Allowed: atLeast(-2), Synonyms: []Synonym{{"log.local.retention.ms", 1}}, Stance: Accepted, Doc: "How long a tiered log is kept locally; there is no tiered storage."},
 	{Name: "max.compaction.lag.ms", Type: Long, Default: "9223372036854775807", Allowed: atLeast(1), Synonyms: []Synonym{{"log.cleaner.max.compaction.lag.ms", 1}}, Doc: "Age from which a record has to be compacted."},
-	{Name: "max.decompressed.message.bytes", Type: Int, Default: "2147483639", Allowed: between(1, 2147483639), Synonyms: []Synonym{{"max.decompressed.message.bytes", 1}}, Doc: "Largest size of one record after decompression."},
+	{Name: "max.decompressed.message.bytes", Type: Int, Default: "2147483639", Allowed: between(1, 2147483639), Synonyms: []Synonym{{"max.decompressed.message.bytes", 1}}, Stance: Accepted, Doc: "Largest size of one record after decompression."},
 	{Name: "max.message.bytes", Type: Int, Default: "1048588", Allowed: atLeast(0), Synonyms: []Synonym{{"message.max.bytes", 1}}, Doc: "Largest record batch that a producer may send."},
 	{Name: "message.timestamp.after.max.ms", Type: Long, Default: "3600000", Allowed: atLeast(0), Synonyms: []Synonym{{"log.message.timestamp.after.max.ms", 1}}, Doc: "How far a record's time may lie after the broker's."},
 	{Name: "message.timestamp.before.max.ms", Type: Long, Default: "9223372036854775807", Allowed: atLeast(0), Synonyms: []Synonym{{"log.message.timestamp.before.max.ms", 1}}, Doc: "How far a record's time may lie before the broker's."},
