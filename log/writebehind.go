@@ -99,9 +99,6 @@ func (p *Partition) writeLocked() error {
 		}
 	}
 	p.writeHealed()
-	s.mu.Lock()
-	p.slot.lastWrite, p.slot.written = s.o.Mono(), true
-	s.mu.Unlock()
 	if f := s.o.OnAdvance; f != nil {
 		f(p.id, p.n, p.hw.Load())
 	}
@@ -339,6 +336,7 @@ func (p *Partition) writeFailed(err error) error {
 	p.disk.retries++
 	due := s.o.Mono() + pause
 	s.mu.Lock()
+	p.slot.retryAt = due
 	s.mu.queued.add(p, due)
 	wake := due < s.mu.queued.sleepsUntil
 	s.mu.Unlock()
@@ -354,6 +352,9 @@ func (p *Partition) writeHealed() {
 		return
 	}
 	p.disk.retries = 0
+	p.s.mu.Lock()
+	p.slot.retryAt = 0
+	p.s.mu.Unlock()
 	if f := p.failed.Load(); f != nil && !f.permanent {
 		p.failed.Store(nil)
 		if report := p.s.o.Events.Refused; report != nil {

@@ -16,22 +16,25 @@ type writeQueue struct {
 
 // writeSlot is a partition's part of the queue.
 type writeSlot struct {
-	due       time.Duration
-	place     int // in the heap, plus one; 0: not in it
-	lastWrite time.Duration
-	written   bool // lastWrite means something
+	due   time.Duration
+	place int // in the heap, plus one; 0: not in it
+	// retryAt is when a write that failed is tried again.
+	retryAt time.Duration
 }
 
 const forever = time.Duration(math.MaxInt64)
 
-// dueAt is when the partition's batches are to be written: at once if it was
-// quiet, if somebody waits or if there is much, else some milliseconds after its
-// last write. REQUIRES s.mu.
+// dueAt is when the partition's batches are to be written: at once if somebody
+// waits or if there is much, else some milliseconds later, together with what
+// comes until then. REQUIRES s.mu.
 func (p *Partition) dueAt(now time.Duration) time.Duration {
-	if !p.slot.written || p.watchers.Load() > 0 || p.queueBytes >= writeAtOnce {
+	switch {
+	case now < p.slot.retryAt:
+		return p.slot.retryAt
+	case p.watchers.Load() > 0 || p.queueBytes >= writeAtOnce:
 		return now
 	}
-	return max(now, p.slot.lastWrite+p.s.o.SegmentWriteDelay)
+	return now + p.s.o.SegmentWriteDelay
 }
 
 // add puts p into the queue, or moves it if it is due earlier than thought.
