@@ -39,6 +39,8 @@ func (s *Shard) joinGroup(r *kmsg.JoinGroupRequest) {
 		s.refuseJoin(r, codeInconsistentGroupProtocol, "", g.membershipOffset)
 		return
 	case !c.accepts(r.MemberID, s.ev.Config.MaxSize):
+		// Whom this leaves as the last to wait for is waited for all the same, as in
+		// Apache Kafka.
 		s.eject(g, c, r.MemberID)
 		s.refuseJoin(r, codeGroupMaxSizeReached, "", g.membershipOffset)
 	case r.MemberID == "":
@@ -46,7 +48,6 @@ func (s *Shard) joinGroup(r *kmsg.JoinGroupRequest) {
 	default:
 		s.joinExisting(r, g, c)
 	}
-	s.maybeCompleteJoin(g, c, cause{what: allJoinedIn})
 }
 
 // maxString is the longest string, in bytes, that a record can hold. Requests
@@ -200,6 +201,7 @@ func (s *Shard) addMember(r *kmsg.JoinGroupRequest, g *group, c *classicGroup, i
 		if c.previous == stateEmpty {
 			c.newMemberAdded = true
 		}
+		s.maybeCompleteJoin(g, c, cause{what: allJoinedIn})
 		return
 	}
 	s.startRebalance(g, c, memberCause(memberJoined, m).because(r.Reason))
@@ -292,6 +294,7 @@ func (s *Shard) joinExisting(r *kmsg.JoinGroupRequest, g *group, c *classicGroup
 	case statePreparingRebalance:
 		c.update(m, r)
 		s.parkJoin(g, c, m, r.Version)
+		s.maybeCompleteJoin(g, c, cause{what: allJoinedIn})
 		return
 	case stateCompletingRebalance:
 		if same { // the answer to its first JoinGroup was lost

@@ -280,6 +280,7 @@ func (m *model) joinGroup(token Token, client, newID string, r *kmsg.JoinGroupRe
 		}
 		delete(g.pending, r.MemberID)
 		fail(codeGroupMaxSizeReached, "")
+		return
 	case !g.takes(r):
 		fail(codeInconsistentGroupProtocol, r.MemberID)
 	case r.MemberID == "":
@@ -287,7 +288,6 @@ func (m *model) joinGroup(token Token, client, newID string, r *kmsg.JoinGroupRe
 	default:
 		m.joinKnown(g, token, r, fail)
 	}
-	m.complete(g, false)
 }
 
 func (g *modelGroup) takes(r *kmsg.JoinGroupRequest) bool {
@@ -328,8 +328,9 @@ func (m *model) add(g *modelGroup, token Token, id string, r *kmsg.JoinGroupRequ
 	}
 	if g.state != "PreparingRebalance" {
 		m.rebalance(g)
-	} else if g.prev == "Empty" {
-		g.newcomer = true
+	} else {
+		g.newcomer = g.newcomer || g.prev == "Empty"
+		m.complete(g, false)
 	}
 }
 
@@ -370,7 +371,9 @@ func (m *model) joinKnown(g *modelGroup, token Token, r *kmsg.JoinGroupRequest, 
 	}
 	x.update(r)
 	m.park(x, token, r.Version)
-	if g.state != "PreparingRebalance" {
+	if g.state == "PreparingRebalance" {
+		m.complete(g, false)
+	} else {
 		m.rebalance(g)
 	}
 }
@@ -403,7 +406,9 @@ func (m *model) replace(g *modelGroup, x *modelMember, token Token, id string, r
 		return
 	}
 	m.park(x, token, r.Version)
-	if g.state != "PreparingRebalance" {
+	if g.state == "PreparingRebalance" {
+		m.complete(g, false)
+	} else {
 		m.rebalance(g)
 	}
 }

@@ -19,8 +19,9 @@ type commitSender struct {
 func (s *Shard) offsetCommit(r *kmsg.OffsetCommitRequest) {
 	resp := &s.out.commit
 	resp.Version, resp.ThrottleMillis = r.Version, 0
-	todo := s.filterCommit(r, resp)
+	todo, refused := s.filterCommit(r, resp)
 	if todo == 0 { // nobody is asked
+		orderCommit(r, resp)
 		s.reply(s.ev.Token, resp, NoDependency)
 		return
 	}
@@ -37,6 +38,9 @@ func (s *Shard) offsetCommit(r *kmsg.OffsetCommitRequest) {
 	} else {
 		setPending(resp, code)
 	}
+	if refused {
+		orderCommit(r, resp)
+	}
 	depends := s.offsetsDependency(g)
 	if g != nil {
 		depends = max(depends, g.membershipOffset) // it told of the membership
@@ -44,14 +48,57 @@ func (s *Shard) offsetCommit(r *kmsg.OffsetCommitRequest) {
 	s.reply(s.ev.Token, resp, depends)
 }
 
+// orderCommit puts an answer of which the filter refused something into Apache
+// Kafka's order: topics with something refused come first, and in them what was
+// refused. A topic that was named without partitions is there only if it does not
+// exist.
+func orderCommit(r *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse) {
+	type key struct {
+		name string
+		id   [16]byte
+	}
+	at := map[key]int{}
+	var topics []kmsg.OffsetCommitResponseTopic
+	add := func(t *kmsg.OffsetCommitResponseTopic, p kmsg.OffsetCommitResponseTopicPartition, any bool) {
+		k := key{name: t.Topic}
+		if r.Version >= 10 {
+			k = key{id: t.TopicID}
+		}
+		i, ok := at[k]
+		if !ok {
+			i = len(topics)
+			at[k] = i
+			topics = append(topics, kmsg.OffsetCommitResponseTopic{Topic: t.Topic, TopicID: t.TopicID})
+		}
+		if any {
+			topics[i].Partitions = append(topics[i].Partitions, p)
+		}
+	}
+	for _, wantRefused := range []bool{true, false} {
+		for i := range resp.Topics {
+			t := &resp.Topics[i]
+			if wantRefused && (t.Topic == "" || t.TopicID == [16]byte{}) {
+				add(t, kmsg.OffsetCommitResponseTopicPartition{}, false)
+			}
+			for _, p := range t.Partitions {
+				if (p.ErrorCode == codeUnknownTopicOrPartition || p.ErrorCode == codeUnknownTopicID) == wantRefused {
+					add(t, p, true)
+				}
+			}
+		}
+	}
+	resp.Topics = topics
+}
+
 // commitPending marks, until the coordinator has decided, the partitions that the
 // filter let pass. No answer has it.
 const commitPending int16 = -2
 
 // filterCommit builds the response with the partitions that do not exist refused,
-// and returns how many are left for the coordinator. Each topic of the response
+// and returns how many are left for the coordinator, and whether any topic or
+// partition was refused or is without partitions. Each topic of the response
 // has both its name and its id then, whichever the version encodes.
-func (s *Shard) filterCommit(r *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse) (todo int) {
+func (s *Shard) filterCommit(r *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse) (todo int, refused bool) {
 	resp.Topics = extend(resp.Topics[:0], len(r.Topics))
 	for i := range r.Topics {
 		t, out := &r.Topics[i], &resp.Topics[i]
@@ -68,16 +115,19 @@ func (s *Shard) filterCommit(r *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommi
 		} else {
 			out.TopicID, count, ok = s.ev.Topics.ByName(t.Topic)
 		}
+		refused = refused || len(t.Partitions) == 0
 		for j := range t.Partitions {
 			p := &out.Partitions[j]
 			p.Partition, p.ErrorCode = t.Partitions[j].Partition, code
 			if ok && p.Partition >= 0 && p.Partition < count {
 				p.ErrorCode = commitPending
 				todo++
+			} else {
+				refused = true
 			}
 		}
 	}
-	return todo
+	return todo, refused
 }
 
 // extend grows s to n elements and keeps what they held before.

@@ -30,27 +30,51 @@ func (s *Shard) offsetDelete(r *kmsg.OffsetDeleteRequest) {
 	s.reply(s.ev.Token, resp, depends)
 }
 
+// deleteOffsets answers in Apache Kafka's order: topics and partitions that do not
+// exist first.
 func (s *Shard) deleteOffsets(r *kmsg.OffsetDeleteRequest, resp *kmsg.OffsetDeleteResponse, g *group) {
+	at := map[string]int{}
+	add := func(topic string) *kmsg.OffsetDeleteResponseTopic {
+		i, ok := at[topic]
+		if !ok {
+			i = len(resp.Topics)
+			at[topic] = i
+			resp.Topics = append(resp.Topics, kmsg.OffsetDeleteResponseTopic{Topic: topic})
+		}
+		return &resp.Topics[i]
+	}
 	for i := range r.Topics {
 		t := &r.Topics[i]
-		out := kmsg.NewOffsetDeleteResponseTopic()
-		out.Topic = t.Topic
+		_, count, known := s.ev.Topics.ByName(t.Topic)
+		if !known {
+			add(t.Topic)
+		}
+		for _, p := range t.Partitions {
+			if p.Partition < 0 || p.Partition >= count {
+				out := add(t.Topic)
+				out.Partitions = append(out.Partitions, kmsg.OffsetDeleteResponseTopicPartition{
+					Partition: p.Partition, ErrorCode: codeUnknownTopicOrPartition,
+				})
+			}
+		}
+	}
+	for i := range r.Topics {
+		t := &r.Topics[i]
 		_, count, _ := s.ev.Topics.ByName(t.Topic)
 		subscribed := g.kind.subscribes(t.Topic)
 		for _, p := range t.Partitions {
-			answer := kmsg.NewOffsetDeleteResponseTopicPartition()
-			answer.Partition = p.Partition
-			switch {
-			case p.Partition < 0 || p.Partition >= count:
-				answer.ErrorCode = codeUnknownTopicOrPartition
-			case subscribed:
+			if p.Partition < 0 || p.Partition >= count {
+				continue
+			}
+			answer := kmsg.OffsetDeleteResponseTopicPartition{Partition: p.Partition}
+			if subscribed {
 				answer.ErrorCode = codeGroupSubscribedToTopic
-			case g.offsets.get(t.Topic, p.Partition) != nil:
+			} else if g.offsets.get(t.Topic, p.Partition) != nil {
 				s.emitOffsetTombstone(g, t.Topic, p.Partition)
 			}
+			out := add(t.Topic)
 			out.Partitions = append(out.Partitions, answer)
 		}
-		resp.Topics = append(resp.Topics, out)
 	}
 }
 

@@ -63,8 +63,11 @@ func Refuse(ev *Event, code int16, out *Result) {
 	case *kmsg.OffsetCommitRequest:
 		resp := &out.commit
 		resp.Version, resp.ThrottleMillis = r.Version, 0
-		s.filterCommit(r, resp)
+		_, refused := s.filterCommit(r, resp)
 		setPending(resp, code)
+		if refused {
+			orderCommit(r, resp)
+		}
 		s.reply(ev.Token, resp, NoDependency)
 	case *kmsg.OffsetFetchRequest:
 		s.refuseFetch(r, code)

@@ -425,6 +425,9 @@ func (a args) partitions(key string) (out []partition) {
 	for _, v := range a.list(key) {
 		head, rest, _ := strings.Cut(v, ":")
 		i := strings.LastIndexByte(head, '-')
+		if i > 0 && head[i-1] == '-' { // t--1 is partition -1
+			i--
+		}
 		if i < 0 {
 			a.d.Fatalf(a.t, "%q is no TOPIC-PARTITION", v)
 		}

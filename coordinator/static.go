@@ -26,6 +26,7 @@ func (s *Shard) replaceStatic(r *kmsg.JoinGroupRequest, g *group, c *classicGrou
 	switch {
 	case c.state == statePreparingRebalance:
 		s.parkJoin(g, c, m, r.Version)
+		s.maybeCompleteJoin(g, c, cause{what: allJoinedIn})
 	case c.state == stateStable && c.vote() == c.protocol:
 		s.keepStable(r, g, c, m, &before)
 	default:
