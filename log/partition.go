@@ -56,6 +56,8 @@ type Partition struct {
 	// failed is why the partition log cannot be written or read; nil: all is well.
 	failed atomic.Pointer[failure]
 	epochs epochCache
+	// producers is what is known of idempotent producers.
+	producers producers
 
 	// disk is the partition log's lock: it is held across I/O by whoever writes the
 	// log, checkpoints it or changes its list of segments. It comes before the

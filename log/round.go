@@ -225,6 +225,9 @@ func (p *Partition) AppendBatch(b []byte) (base int64, duplicate bool, err error
 	if int64(len(b)) > p.topic.Load().Config.SegmentBytes {
 		return -1, false, ErrTooLarge
 	}
+	if record.Batch(b).ProducerID() >= 0 {
+		return p.appendIdempotent(b)
+	}
 	base, err = p.appendWhole(b, len(b))
 	return base, false, err
 }
