@@ -81,22 +81,23 @@ func (c *conn) callClose(why error) {
 	}
 }
 
-// callLimit asks the handler for the largest length of a frame.
-func (c *conn) callLimit(head [headBytes]byte) (limit int, failed bool) {
+// callWhole reports whether a whole frame is kept; the handler tells frames' limits.
+func (c *conn) callWhole() (whole bool) {
+	var failed bool
 	defer c.caught(&failed)
-	return c.server.options.Handler.FrameLimit(head), false
+	return c.in.whole(c)
 }
 
-// callFrame gives one frame to the handler. out is what the handler appended to;
-// with failed the handler panicked and nothing else of the result counts.
-func (c *conn) callFrame(number uint64, frame, scratch []byte) (out []byte, v Verdict, failed bool) {
-	defer c.caught(&failed)
+// callFrame gives one frame to the handler. out is what the handler appended to. A
+// panic has to be recovered by the caller's caller: a recovery per frame would cost
+// as much as the frame.
+func (c *conn) callFrame(number uint64, frame, scratch []byte) (out []byte, v Verdict) {
 	out, v = c.server.options.Handler.OnFrame(c, slotName(number), frame, scratch)
 	if v == None || v == Bulk {
-		return scratch, v, false
+		return scratch, v
 	}
 	if len(out) < len(scratch) {
 		panic("netloop: the handler returned less than it was given to append to")
 	}
-	return out, v, false
+	return out, v
 }

@@ -24,10 +24,7 @@ func (c *conn) frameSize(b []byte) (int, error) {
 	if len(b) < headBytes {
 		return 0, nil
 	}
-	limit, failed := c.callLimit([headBytes]byte(b))
-	switch {
-	case failed:
-		return 0, ErrPanic
+	switch limit := c.server.options.Handler.FrameLimit([headBytes]byte(b)); {
 	case limit <= 0:
 		return 0, ErrFrameRefused
 	case n > limit:

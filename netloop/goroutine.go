@@ -99,9 +99,20 @@ func (st *stream) run(fresh bool) {
 	if st.mine && !st.flush() {
 		return
 	}
-	for st.apply() && st.fill() {
+	if st.traffic() {
+		st.flush()
+		st.kill(ErrPanic)
+		return
 	}
 	st.finish()
+}
+
+// traffic reads, applies and answers until nothing more is to be read.
+func (st *stream) traffic() (failed bool) {
+	defer st.c.caught(&failed)
+	for st.apply() && st.fill() {
+	}
+	return false
 }
 
 // kill closes the connection for the reason why, if it is not closed already.
@@ -209,13 +220,9 @@ func (st *stream) give(frame []byte) bool {
 		st.out = s.buffers.get(firstGrow)
 	}
 	had := len(st.out)
-	out, verdict, failed := c.callFrame(number, frame, st.out)
-	if failed || verdict == Bulk || verdict > Close {
-		if !failed {
-			c.tellPanic(verdictError(verdict))
-		}
-		st.kill(ErrPanic)
-		return false
+	out, verdict := c.callFrame(number, frame, st.out)
+	if verdict == Bulk || verdict > Close {
+		panic(verdictError(verdict))
 	}
 	st.settle(number, out, had, verdict)
 	if verdict == Close {

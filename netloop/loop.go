@@ -51,7 +51,9 @@ type loop struct {
 	touched      []*conn
 	// rung: the bell will give the loop another turn after the other input.
 	rung bool
-	out  []byte
+	// out is the buffer for the answers of a pass, a the state of the one under way.
+	out []byte
+	a   applied
 }
 
 // loopPart is what a connection needs while it lives on an event loop.
@@ -195,12 +197,17 @@ func (l *loop) turn(c *conn) {
 	}
 }
 
-// guardedPass is pass; a panic in it costs the connection only.
+// guardedPass is pass; a panic of the handler costs the connection only. The answers to
+// frames before it are sent if they fit.
 func (l *loop) guardedPass(c *conn, fresh []byte) (end bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			c.onLoop.why = ErrPanic
 			c.tellPanic(v)
+			if !c.onLoop.gone {
+				_, _ = l.write(c, l.a.out)
+			}
+			l.a = applied{}
 			end = true
 		}
 	}()
@@ -218,23 +225,25 @@ func (l *loop) pass(c *conn, fresh []byte) (end bool) {
 	if p.lingering != 0 { // whatever comes is thrown away
 		return s.stopping.Load()
 	}
-	out, last := c.slots.pop(l.out[:0], math.MaxInt)
-	a := applied{out: out, fresh: fresh, last: last}
-	if !last {
-		l.apply(c, &a, now)
+	a := &l.a
+	*a = applied{out: l.out[:0], fresh: fresh}
+	a.out, a.last = c.slots.pop(a.out, math.MaxInt)
+	if !a.last {
+		l.apply(c, a, now)
 	}
-	l.out = a.out[:0]
-	if cap(l.out) > maxScratch {
+	out := a.out
+	a.out = nil // a large one is not to be remembered
+	if l.out = out[:0]; cap(out) > maxScratch {
 		l.out = nil
 	}
-	l.keep(c, &a)
+	l.keep(c, a)
 	before := p.unfinished
 	if p.unfinished = c.in.waiting() > 0 && !a.more && c.mayApply(); p.unfinished && !before {
 		p.heard = now // what the peer sent earlier had to wait for other reasons
 	}
 	s.output.add(c.slots.bytes - p.outHeld)
 	p.outHeld = c.slots.bytes
-	sent, err := l.write(c, a.out)
+	sent, err := l.write(c, out)
 	if sent > 0 {
 		p.active = now
 	}
@@ -245,8 +254,8 @@ func (l *loop) pass(c *conn, fresh []byte) (end bool) {
 	case a.err != nil:
 		p.why = a.err
 		return true
-	case sent < len(a.out):
-		return l.moveOrClose(c, MoveOutput, a.out[sent:], a.last)
+	case sent < len(out):
+		return l.moveOrClose(c, MoveOutput, out[sent:], a.last)
 	case a.last:
 		return l.linger(c, now)
 	case s.stopping.Load() && c.slots.owed() == 0:
@@ -294,19 +303,19 @@ func (l *loop) apply(c *conn, a *applied, start int64) {
 		}
 		number := c.slots.tail
 		had := len(a.out)
-		out, verdict, failed := c.callFrame(number, frame, a.out)
-		if failed {
-			a.err = ErrPanic
-			return
-		}
-		if verdict == Bulk {
+		out, verdict := c.callFrame(number, frame, a.out)
+		switch {
+		case verdict == Answered && c.slots.owed() == 0:
+			c.slots.skip()
+			a.out = out
+		case verdict == Bulk:
 			a.fresh = c.in.undo(frame, before, fresh)
 			c.onLoop.bulk = true
 			return
-		}
-		a.out = l.settle(c, out, had, verdict, a)
-		if a.err != nil || a.last {
-			return
+		default:
+			if a.out = l.settle(c, out, had, verdict, a); a.last {
+				return
+			}
 		}
 		if c.in.waiting() == 0 && len(a.fresh) == 0 {
 			return
@@ -320,8 +329,8 @@ func (l *loop) apply(c *conn, a *applied, start int64) {
 }
 
 // looksAtClock: reading the clock after every frame would cost as much as a cheap
-// handler; a slow one is noticed early, a quick one every eighth time.
-func looksAtClock(frames int) bool { return frames&(frames-1) == 0 || frames&7 == 0 }
+// handler; a slow one is noticed early, a quick one every sixteenth time.
+func looksAtClock(frames int) bool { return frames&15 == 0 || frames == 2 || frames == 8 }
 
 // settle books one verdict; out[had:] is what the handler appended. It returns the
 // answers that leave in this pass.
@@ -329,8 +338,7 @@ func (l *loop) settle(c *conn, out []byte, had int, verdict Verdict, a *applied)
 	first := c.slots.owed() == 0
 	switch {
 	case verdict > Close:
-		c.tellPanic(verdictError(verdict))
-		a.err = ErrPanic
+		panic(verdictError(verdict))
 	case verdict == Later || verdict == Hold:
 		c.slots.later(c.slots.open(), out[had:], verdict == Hold)
 		return out[:had]

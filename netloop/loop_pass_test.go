@@ -158,10 +158,10 @@ func TestPassTimeLimit(t *testing.T) {
 	for _, test := range []struct {
 		limit time.Duration
 		want  int64
-	}{{1, 1}, {2, 2}, {3, 4}, {8, 8}, {9, 16}, {16, 16}, {100, 20}} {
+	}{{1, 2}, {2, 2}, {3, 8}, {8, 8}, {9, 16}, {16, 16}, {17, 32}, {33, 48}, {100, 50}} {
 		b := newLoopBench(t, Limits{PassTime: test.limit})
 		b.s.options.Handler = &slowHandler{b.h, b}
-		b.l.pass(b.conn(), frames(inline, 0, 20, 5, 0))
+		b.l.pass(b.conn(), frames(inline, 0, 50, 5, 0))
 		if n := b.h.frames.Load(); n != test.want {
 			t.Errorf("%d frames in %d, want %d", n, test.limit, test.want)
 		}

@@ -55,7 +55,7 @@ func (l *loop) moveOrClose(c *conn, why MoveReason, unsent []byte, last bool) (e
 // finishElsewhere moves a connection whose peer sends no more, if something that it
 // sent before is not applied or answered yet. Called while the library closes it.
 func (l *loop) finishElsewhere(c *conn) bool {
-	unapplied := !l.server.draining.Load() && c.in.whole(c)
+	unapplied := !l.server.draining.Load() && c.callWhole()
 	if c.slots.owed() == 0 && !unapplied {
 		return false
 	}
