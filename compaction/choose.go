@@ -114,7 +114,7 @@ func (l *look) start(p *log.Partition) (next time.Duration, err error) {
 		}
 		if rolled {
 			st.waitFor = p.HighWatermark()
-			return waitPause, nil
+			return 0, nil // others may want to be rolled before the same checkpoint
 		}
 	}
 	st.waitFor = 0

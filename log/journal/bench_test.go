@@ -91,3 +91,25 @@ func benchBare(b *testing.B, fs vfs.FS, size int) {
 		off += int64(len(entry))
 	}
 }
+
+// BenchmarkOpen measures a start: reading a chain of 10,000 entries and what is
+// behind it.
+func BenchmarkOpen(b *testing.B) {
+	o := Options{FS: vfs.OS{}, Dir: benchDir(b, vfs.OS{}), Folder: testFolder(), Policy: PolicyOS}
+	j, err := Create(o, First())
+	must(b, err)
+	zeroAll(b, j)
+	appendBatches(b, j, 0, 10_000, 300)
+	must(b, j.Sync())
+	must(b, j.Close())
+	b.ResetTimer()
+	for range b.N {
+		j, err := Open(o, First())
+		must(b, err)
+		tail, err := j.Scan(func(*Item) error { return nil })
+		if must(b, err); tail.Entries != 10_000 {
+			b.Fatalf("%+v", tail)
+		}
+		must(b, j.Close())
+	}
+}
