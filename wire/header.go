@@ -52,35 +52,38 @@ type Header struct {
 // ParseHeader reads a request header (v1, or v2 from an API's first flexible
 // version on) from a frame. With ErrUnsupportedVersion the header is filled in as
 // far as it could be read; with the other errors it is not to be used.
-func ParseHeader(frame []byte) (Header, error) {
+func ParseHeader(frame []byte) (h Header, err error) {
 	if len(frame) < minHeader {
-		return Header{}, ErrMalformed
+		return h, ErrMalformed
 	}
-	h := Header{
-		Key:           int16(binary.BigEndian.Uint16(frame)),
-		Version:       int16(binary.BigEndian.Uint16(frame[2:])),
-		CorrelationID: int32(binary.BigEndian.Uint32(frame[4:])),
+	h.Key = int16(binary.BigEndian.Uint16(frame))
+	h.Version = int16(binary.BigEndian.Uint16(frame[2:]))
+	h.CorrelationID = int32(binary.BigEndian.Uint32(frame[4:]))
+	if uint16(h.Key) >= uint16(len(apis)) {
+		return h, ErrUnknownKey
 	}
-	if h.Key < 0 || int(h.Key) >= len(apis) || apis[h.Key].Name == "" {
+	api := &apis[uint16(h.Key)]
+	if api.Name == "" {
 		return h, ErrUnknownKey
 	}
 	n := int(int16(binary.BigEndian.Uint16(frame[8:])))
-	rest := frame[minHeader:]
-	if n > len(rest) {
+	h.Body = frame[minHeader:]
+	if n > len(h.Body) {
 		return h, ErrMalformed
 	}
 	if n > 0 {
-		h.ClientID = unsafe.String(&rest[0], n)
-		rest = rest[n:]
+		h.ClientID = unsafe.String(&h.Body[0], n)
+		h.Body = h.Body[n:]
 	}
-	api := &apis[h.Key]
 	if h.Version >= api.Flexible {
-		var ok bool
-		if rest, ok = skipTags(rest); !ok {
+		if len(h.Body) > 0 && h.Body[0] == 0 {
+			h.Body = h.Body[1:]
+		} else if rest, ok := skipTags(h.Body); ok {
+			h.Body = rest
+		} else {
 			return h, ErrMalformed
 		}
 	}
-	h.Body = rest
 	if h.Version < api.Min || h.Version > api.Max {
 		return h, ErrUnsupportedVersion
 	}
@@ -89,9 +92,6 @@ func ParseHeader(frame []byte) (Header, error) {
 
 // skipTags returns what follows a section of tagged fields.
 func skipTags(b []byte) ([]byte, bool) {
-	if len(b) > 0 && b[0] == 0 {
-		return b[1:], true
-	}
 	count, b, ok := uvarint(b)
 	if !ok || count > maxTags {
 		return nil, false
