@@ -200,9 +200,6 @@ func alterOne(set map[string]string, find func(string) (*config.Property, bool),
 	if c.Value == nil {
 		return codeInvalidRequest, fmt.Sprintf("Null value not supported for : %s", c.Name)
 	}
-	if len(*c.Value) > maxConfigValue || len(c.Name) > maxConfigValue {
-		return codeInvalidConfig, fmt.Sprintf("A property may have at most %d bytes.", maxConfigValue)
-	}
 	if c.Op == kmsg.IncrementalAlterConfigOpSet {
 		set[c.Name] = *c.Value
 		return codeNone, ""
@@ -221,12 +218,16 @@ func alterOne(set map[string]string, find func(string) (*config.Property, bool),
 			words = slices.Delete(words, at, at+1)
 		}
 	}
-	set[c.Name] = strings.Join(words, ",")
+	value := strings.Join(words, ",")
+	if len(value) > maxConfigValue {
+		return codeInvalidConfig, fmt.Sprintf("A property may have at most %d bytes.", maxConfigValue)
+	}
+	set[c.Name] = value
 	return codeNone, ""
 }
 
-// maxConfigValue is the most bytes of a property's name or value: what a metadata
-// record has room for.
+// maxConfigValue is the most bytes of a property's value: what a metadata record
+// has room for. What comes in one request is never longer.
 const maxConfigValue = 1<<15 - 1
 
 // checkConfigs tells whether all of a resource's properties are valid together.

@@ -80,10 +80,12 @@ func (k *timekeeper) gap(raw time.Duration) bool {
 func (k *timekeeper) skip() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	raw, _ := k.clock.Now()
-	if !k.gap(raw) {
-		return // somebody else was first
+	if raw, _ := k.clock.Now(); k.gap(raw) { // else somebody was first
+		k.skipLocked(raw)
 	}
+}
+
+func (k *timekeeper) skipLocked(raw time.Duration) {
 	k.paused.Add(int64(raw) - k.lastTick.Load())
 	k.quiet.Store(int64(raw + pauseGrace))
 	k.lastTick.Store(int64(raw))
@@ -92,11 +94,13 @@ func (k *timekeeper) skip() {
 // tick notes that the timer loop is alive. It returns the broker's time and for
 // how long nothing may expire yet.
 func (k *timekeeper) tick() (now, quiet time.Duration) {
-	now, _ = k.now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	raw, _ := k.clock.Now()
+	if k.gap(raw) {
+		k.skipLocked(raw)
+	}
 	k.lastTick.Store(int64(raw))
 	k.ticking.Store(true)
-	return now, max(0, time.Duration(k.quiet.Load())-raw)
+	return raw - time.Duration(k.paused.Load()), max(0, time.Duration(k.quiet.Load())-raw)
 }

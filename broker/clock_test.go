@@ -2,6 +2,7 @@ package broker
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -94,3 +95,17 @@ func TestTimeNeverGoesBack(t *testing.T) {
 		t.Errorf("paused time counted: %v", now)
 	}
 }
+
+// A jumpingClock is a clock that also leaps ahead.
+type jumpingClock struct {
+	Clock
+	ahead atomic.Int64
+}
+
+func (c *jumpingClock) Now() (time.Duration, int64) {
+	mono, wall := c.Clock.Now()
+	ahead := time.Duration(c.ahead.Load())
+	return mono + ahead, wall + ahead.Milliseconds()
+}
+
+func (c *jumpingClock) jump(d time.Duration) { c.ahead.Add(int64(d)) }

@@ -88,6 +88,7 @@ func (b *Broker) ensureOffsetsTopic(store *log.Store, partitions int32) (*meta.T
 
 // startLoops starts what works in the background.
 func (b *Broker) startLoops(store *log.Store) {
+	b.time.tick() // from here on a standstill is a pause
 	run := func(l Loop) { b.options.Executor.Loop(l, b.stop, b.fail) }
 	for _, l := range store.Loops() {
 		run(Loop(l))
