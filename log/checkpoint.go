@@ -208,8 +208,8 @@ func (p *Partition) checkpoint(clean bool) (pt point, files int, held *journal.P
 		held = &at
 	}
 	pt = p.pointLocked()
-	if clean && p.active() != nil {
-		p.disk.dirty = p.disk.dirty || p.closeActive()
+	if clean && p.active() != nil && p.closeActive() {
+		p.disk.dirty = true
 	}
 	if !p.disk.dirty || p.disk.removed || p.disk.foreign {
 		p.disk.Unlock()

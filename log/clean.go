@@ -368,7 +368,6 @@ func (p *Partition) CleanerCheckpoint() int64 {
 // SetCleanerCheckpoint moves it.
 func (p *Partition) SetCleanerCheckpoint(offset int64) {
 	p.firstDirty.Store(offset)
-	p.s.cleanerMoved.Store(true)
 }
 
 // RollActive closes the active segment if it holds at least minBytes, and asks

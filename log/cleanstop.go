@@ -3,6 +3,7 @@ package log
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/kcoord/kcoord/log/journal"
 )
@@ -57,6 +58,29 @@ func (s *Store) cleanStop() error {
 	return syncDir(s.fs, s.o.Dir)
 }
 
+// loadCleanerFile takes over the cleaner's checkpoints, as far as the file can be
+// read: they only save work.
+func (s *Store) loadCleanerFile() {
+	b, err := readFile(s.fs, s.path(cleanerFile), 16<<20)
+	if err != nil {
+		return
+	}
+	lines, err := parseCheckpoint(b, 3)
+	if err != nil {
+		s.warn("cleaner-checkpoint", err.Error())
+		return
+	}
+	at := map[string]string{}
+	for _, l := range lines {
+		at[l[0]+"-"+l[1]] = l[2]
+	}
+	s.EachPartition(func(p *Partition) {
+		if offset, err := strconv.ParseInt(at[p.String()], 10, 64); err == nil {
+			p.firstDirty.Store(offset)
+		}
+	})
+}
+
 // flushPending reports whether a round could not be written.
 func (s *Store) flushPending() bool {
 	s.mu.Lock()
@@ -78,7 +102,7 @@ func (s *Store) anyFailed() error {
 // writeKafkaFiles writes the checkpoint files that Apache Kafka reads when it is
 // started on the folder.
 func (s *Store) writeKafkaFiles(points []point, sync bool) error {
-	var recovery, high, start checkpointFile
+	var recovery, high, start, cleaner checkpointFile
 	for i := range points {
 		pt := &points[i]
 		name := pt.p.topic.Load().Name
@@ -87,11 +111,14 @@ func (s *Store) writeKafkaFiles(points []point, sync bool) error {
 		if l := pt.p.list(); len(l) > 0 && pt.p.logStart.Load() > l[0].base {
 			start.add(name, pt.partition, pt.p.logStart.Load())
 		}
+		if at := pt.p.CleanerCheckpoint(); at > pt.p.logStart.Load() {
+			cleaner.add(name, pt.partition, at)
+		}
 	}
 	for _, f := range []struct {
 		name string
 		file *checkpointFile
-	}{{recoveryPointFile, &recovery}, {highWatermarkFile, &high}, {logStartFile, &start}} {
+	}{{recoveryPointFile, &recovery}, {highWatermarkFile, &high}, {logStartFile, &start}, {cleanerFile, &cleaner}} {
 		if err := replaceFile(s.fs, s.path(f.name), f.file.bytes(), sync); err != nil {
 			return err
 		}

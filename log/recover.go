@@ -251,6 +251,7 @@ func (s *Store) openPartitions(sn *snapshot, clean bool) error {
 		}
 		err = p.openLog(rp, clean, folders[p.disk.dir])
 	})
+	s.loadCleanerFile()
 	return err
 }
 

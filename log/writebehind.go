@@ -244,9 +244,11 @@ func (p *Partition) shouldRoll(g *segment, t *tail, b record.Batch, cfg *TopicCo
 	if cfg.Compact && cfg.MaxCompactionLag > 0 {
 		limit = min(limit, cfg.MaxCompactionLag)
 	}
-	waited := p.s.o.Now().UnixMilli() - g.created
+	var waited int64
 	if t.firstTime >= 0 && b.MaxTimestamp() >= 0 {
 		waited = b.MaxTimestamp() - t.firstTime
+	} else {
+		waited = p.s.o.Now().UnixMilli() - g.created
 	}
 	return limit > 0 && waited > limit-g.jitter
 }
