@@ -58,7 +58,7 @@ func (b *Broker) createTopics(r *request, out []byte) ([]byte, netloop.Verdict) 
 			at.NumPartitions, at.ReplicationFactor = -1, -1
 			at.Configs = []kmsg.CreateTopicsResponseTopicConfig{}
 		} else {
-			b.describeCreated(&at, t, req.ValidateOnly)
+			b.describeCreated(&at, t)
 			created = append(created, len(resp.Topics))
 		}
 		resp.Topics = append(resp.Topics, at)
@@ -122,6 +122,9 @@ func (c *topicChange) newTopic(rt *kmsg.CreateTopicsRequestTopic, wall int64, va
 	if problem := topicNameProblem(rt.Topic); problem != "" {
 		return nil, refusal(codeInvalidTopic, "%s", problem)
 	}
+	if rt.Topic == metadataTopic {
+		return nil, refusal(codeInvalidRequest, "Creation of internal topic %s is prohibited.", rt.Topic)
+	}
 	if old, coming := c.find(rt.Topic); old != nil {
 		if coming { // not to be known before it is durable
 			c.repeat(meta.AppendTopic(nil, old))
@@ -140,7 +143,7 @@ func (c *topicChange) newTopic(rt *kmsg.CreateTopicsRequestTopic, wall int64, va
 		return nil, refused
 	}
 	if validateOnly {
-		return &meta.Topic{Name: rt.Topic, Partitions: partitions, Configs: configs}, nil
+		return &meta.Topic{ID: c.b.data.newTopicID(), Name: rt.Topic, Partitions: partitions, Configs: configs}, nil
 	}
 	return c.create(rt.Topic, partitions, wall, configs), nil
 }
@@ -183,7 +186,7 @@ func (b *Broker) placement(rt *kmsg.CreateTopicsRequestTopic) (int32, *topicErro
 	case rt.NumPartitions < -1 || rt.NumPartitions == 0:
 		return 0, refusal(codeInvalidPartitions, "Number of partitions was set to an invalid non-positive value.")
 	case rt.ReplicationFactor > 1:
-		return 0, refusal(codeInvalidReplicationFactor, "Unable to replicate the partition %d time(s): The target replication factor of %d cannot be reached because only 1 broker(s) are registered.",
+		return 0, refusal(codeInvalidReplicationFactor, "Unable to replicate the partition %d time(s): The target replication factor of %d cannot be reached because only 1 broker(s) are registered or some brokers have all their log directories cordoned.",
 			rt.ReplicationFactor, rt.ReplicationFactor)
 	case rt.NumPartitions == -1:
 		return b.values().NumPartitions, nil
@@ -235,11 +238,8 @@ func (b *Broker) checkReplicas(replicas []int32, before int) *topicError {
 }
 
 // describeCreated fills in the answer for a topic that is, or would be, created.
-func (b *Broker) describeCreated(at *kmsg.CreateTopicsResponseTopic, t *meta.Topic, validateOnly bool) {
-	at.NumPartitions, at.ReplicationFactor = t.Partitions, 1
-	if !validateOnly {
-		at.TopicID = t.ID
-	}
+func (b *Broker) describeCreated(at *kmsg.CreateTopicsResponseTopic, t *meta.Topic) {
+	at.NumPartitions, at.ReplicationFactor, at.TopicID = t.Partitions, 1, t.ID
 	at.Configs = b.createdConfigs(t)
 }
 
@@ -264,7 +264,10 @@ func (b *Broker) createPartitions(r *request, out []byte) ([]byte, netloop.Verdi
 		at := kmsg.NewCreatePartitionsResponseTopic()
 		at.Topic = rt.Topic
 		if refused != nil {
-			at.ErrorCode, at.ErrorMessage = refused.code, &refused.message
+			at.ErrorCode = refused.code
+			if refused.message != "" {
+				at.ErrorMessage = &refused.message
+			}
 		}
 		resp.Topics = append(resp.Topics, at)
 	}
@@ -282,7 +285,7 @@ func (c *topicChange) morePartitions(rt *kmsg.CreatePartitionsRequestTopic, vali
 	t, now := c.growing(rt.Topic)
 	switch {
 	case t == nil:
-		return refusal(codeUnknownTopicOrPartition, "This server does not host this topic-partition.")
+		return refusal(codeUnknownTopicOrPartition, "")
 	case rt.Count == now:
 		return refusal(codeInvalidPartitions, "Topic already has %d partition(s).", now)
 	case rt.Count < now:
@@ -290,7 +293,7 @@ func (c *topicChange) morePartitions(rt *kmsg.CreatePartitionsRequestTopic, vali
 	case isInternal(rt.Topic):
 		return refusal(codeInvalidRequest, "The partition count of %s is fixed when the data folder is made.", rt.Topic)
 	case rt.Count-now > maxNewPartitions:
-		return refusal(codePolicyViolation, "Excessively large number of partitions per request.")
+		return refusal(codePolicyViolation, "Excessively large number of additional partitions per request.")
 	case rt.Assignment != nil && len(rt.Assignment) != int(rt.Count-now):
 		return refusal(codeInvalidReplicaAssignment, "Attempted to add %d additional partition(s), but only %d assignment(s) were specified.",
 			rt.Count-now, len(rt.Assignment))

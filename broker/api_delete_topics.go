@@ -28,6 +28,9 @@ func (b *Broker) deleteTopics(r *request, out []byte) ([]byte, netloop.Verdict) 
 		}
 	}
 	for i := range topics {
+		if d.again(&topics[i]) {
+			continue
+		}
 		at := kmsg.NewDeleteTopicsResponseTopic()
 		at.Topic, at.TopicID = topics[i].Topic, topics[i].TopicID
 		if refused := d.one(&topics[i], &at); refused != nil {
@@ -53,6 +56,22 @@ type deleting struct {
 	ids      map[[16]byte]int
 }
 
+// again says whether a topic that is in the request more than once has been
+// answered.
+func (d *deleting) again(rt *kmsg.DeleteTopicsRequestTopic) bool {
+	switch {
+	case rt.Topic != nil && d.names[*rt.Topic] > 1:
+		d.names[*rt.Topic] = -1
+	case rt.Topic != nil:
+		return d.names[*rt.Topic] < 0
+	case d.ids[rt.TopicID] > 1:
+		d.ids[rt.TopicID] = -1
+	default:
+		return d.ids[rt.TopicID] < 0
+	}
+	return false
+}
+
 func (d *deleting) one(rt *kmsg.DeleteTopicsRequestTopic, at *kmsg.DeleteTopicsResponseTopic) *topicError {
 	byID := rt.TopicID != [16]byte{}
 	var t *meta.Topic
@@ -61,9 +80,9 @@ func (d *deleting) one(rt *kmsg.DeleteTopicsRequestTopic, at *kmsg.DeleteTopicsR
 		return refusal(codeInvalidRequest, "You may not specify both topic name and topic id.")
 	case !byID && rt.Topic == nil:
 		return refusal(codeInvalidRequest, "Neither topic name nor id were specified.")
-	case byID && d.ids[rt.TopicID] > 1:
+	case byID && d.ids[rt.TopicID] < 0:
 		return refusal(codeInvalidRequest, "Duplicate topic id.")
-	case rt.Topic != nil && d.names[*rt.Topic] > 1:
+	case rt.Topic != nil && d.names[*rt.Topic] < 0:
 		return refusal(codeInvalidRequest, "Duplicate topic name.")
 	case byID:
 		if t = d.snapshot.TopicByID(rt.TopicID); t == nil {
@@ -73,7 +92,7 @@ func (d *deleting) one(rt *kmsg.DeleteTopicsRequestTopic, at *kmsg.DeleteTopicsR
 		if t = d.snapshot.Topic(*rt.Topic); t == nil {
 			return refusal(codeUnknownTopicOrPartition, "This server does not host this topic-partition.")
 		}
-		if d.ids[t.ID] > 0 {
+		if d.ids[t.ID] != 0 {
 			return refusal(codeInvalidRequest, "The provided topic name maps to an ID that was already supplied.")
 		}
 	}

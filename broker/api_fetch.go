@@ -336,7 +336,7 @@ func (r *fetchReading) diverges(p *fetchPart) bool {
 	if p.lastEpoch < 0 || r.fetch.version < 12 {
 		return false
 	}
-	epoch, end := p.partition.EndOffsetForEpoch(p.lastEpoch)
+	epoch, end := endOfEpoch(p.partition, p.lastEpoch)
 	if epoch < p.lastEpoch || end < p.offset {
 		p.result.diverging, p.result.divergingEpoch, p.result.divergingEnd = true, epoch, end
 	}

@@ -47,6 +47,11 @@ func (b *Broker) metadata(r *request, out []byte) ([]byte, netloop.Verdict) {
 		self.Rack = &rack
 	}
 	resp.Brokers = append(resp.Brokers, self)
+	if m.badIDs() { // answered as Kafka does what its handler could not
+		resp.Topics, resp.Brokers, resp.ClusterID, resp.ControllerID = m.invalid(), nil, nil, -1
+		resp.AuthorizedOperations = notAsked
+		return r.answer(out, resp)
+	}
 	if m.all() {
 		for _, t := range m.snapshot.Topics() {
 			resp.Topics = append(resp.Topics, m.topic(t))
@@ -133,16 +138,6 @@ func (m *describing) find(t *kmsg.MetadataRequestTopic) *meta.Topic {
 // asked describes the topics of the request, each once.
 func (m *describing) asked() []kmsg.MetadataResponseTopic {
 	topics := make([]kmsg.MetadataResponseTopic, 0, len(m.req.Topics))
-	if m.badIDs() {
-		for i := range m.req.Topics {
-			name := ""
-			if m.req.Topics[i].Topic != nil {
-				name = *m.req.Topics[i].Topic
-			}
-			topics = append(topics, m.refused(name, [16]byte{}, codeInvalidRequest))
-		}
-		return topics
-	}
 	byID := false // one id in a request makes it a request by id
 	for i := range m.req.Topics {
 		byID = byID || m.req.Topics[i].TopicID != [16]byte{}
@@ -185,6 +180,20 @@ func (m *describing) badIDs() bool {
 	return false
 }
 
+func (m *describing) invalid() []kmsg.MetadataResponseTopic {
+	topics := make([]kmsg.MetadataResponseTopic, 0, len(m.req.Topics))
+	for i := range m.req.Topics {
+		name := ""
+		if m.req.Topics[i].Topic != nil {
+			name = *m.req.Topics[i].Topic
+		}
+		t := m.refused(name, m.req.Topics[i].TopicID, codeInvalidRequest)
+		t.AuthorizedOperations = notAsked
+		topics = append(topics, t)
+	}
+	return topics
+}
+
 // missing describes a topic that does not exist, and creates it if that is
 // wanted.
 func (m *describing) missing(name string, place int) kmsg.MetadataResponseTopic {
@@ -217,6 +226,9 @@ func (m *describing) refused(name string, id [16]byte, code int16) kmsg.Metadata
 	t.ErrorCode, t.Topic, t.TopicID, t.IsInternal = code, &name, id, isInternal(name)
 	t.Partitions = []kmsg.MetadataResponseTopicPartition{}
 	t.AuthorizedOperations = notAsked
+	if m.req.IncludeTopicAuthorizedOperations && code != codeUnknownTopicID {
+		t.AuthorizedOperations = topicOperations
+	}
 	return t
 }
 

@@ -176,7 +176,7 @@ func (p *producing) one(t *meta.Topic, from *kmsg.ProduceRequestTopicPartition, 
 		return
 	}
 	if batch.Transactional() {
-		to.ErrorCode = codeInvalidTxnState
+		to.ErrorCode = codeTransactionalIDAuthorization
 		return
 	}
 	if code = p.compress(&batch, config.CompressionType); code != 0 {
@@ -186,6 +186,9 @@ func (p *producing) one(t *meta.Topic, from *kmsg.ProduceRequestTopicPartition, 
 	base, duplicate, err := part.AppendBatch(batch)
 	if err != nil {
 		to.ErrorCode = appendCode(err)
+		if to.ErrorCode == codeOutOfOrderSequence || to.ErrorCode == codeInvalidProducerEpoch {
+			to.LogStartOffset = part.LogStart()
+		}
 		return
 	}
 	to.BaseOffset, to.LogStartOffset = base, part.LogStart()
@@ -199,10 +202,12 @@ func (p *producing) one(t *meta.Topic, from *kmsg.ProduceRequestTopicPartition, 
 // are at fault (KIP-467).
 func refuseBatch(to *kmsg.ProduceResponseTopicPartition, why *record.ProduceError, logStart int64) {
 	to.ErrorCode = why.Code
+	if why.Code == record.CodeInvalidRecord || why.Code == record.CodeInvalidTimestamp {
+		to.LogStartOffset = logStart
+	}
 	if len(why.Records) == 0 {
 		return
 	}
-	to.LogStartOffset = logStart
 	to.ErrorMessage = &why.Message
 	for i := range why.Records {
 		bad := kmsg.NewProduceResponseTopicPartitionErrorRecord()

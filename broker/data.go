@@ -74,7 +74,6 @@ const (
 	codePolicyViolation              int16 = 44
 	codeOutOfOrderSequence           int16 = 45
 	codeInvalidProducerEpoch         int16 = 47
-	codeInvalidTxnState              int16 = 48
 	codeTransactionalIDAuthorization int16 = 53
 	codeStorageError                 int16 = 56
 	codeFetchSessionNotFound         int16 = 70
@@ -91,6 +90,9 @@ const (
 
 // offsetsTopic is the topic that the coordinator's records live in.
 const offsetsTopic = "__consumer_offsets"
+
+// metadataTopic is the name that Kafka keeps for its own metadata.
+const metadataTopic = "__cluster_metadata"
 
 // isInternal says whether clients may only read a topic.
 func isInternal(topic string) bool { return topic == offsetsTopic || topic == "__transaction_state" }

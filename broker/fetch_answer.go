@@ -173,13 +173,14 @@ func (w *fetchWriter) fields(at int, index int32, r *fetchResult) {
 	if w.version >= 5 {
 		b = binary.BigEndian.AppendUint64(b, uint64(r.logStart))
 	}
-	// Aborted transactions: null for read_uncommitted, else none.
+	// Aborted transactions: null for read_uncommitted and for most errors.
+	none := w.committed && r.code == 0 || r.code == codeUnknownTopicOrPartition || r.code == codeUnknownTopicID
 	switch {
-	case w.flexible && w.committed:
+	case w.flexible && none:
 		b = append(b, 1)
 	case w.flexible:
 		b = append(b, 0)
-	case w.committed:
+	case none:
 		b = append(b, 0, 0, 0, 0)
 	default:
 		b = append(b, 0xff, 0xff, 0xff, 0xff)

@@ -105,7 +105,7 @@ func expected(version int16, committed bool, parts []writtenPart) []byte {
 		rp.Partition, rp.ErrorCode, rp.HighWatermark, rp.LogStartOffset = p.key.index, p.result.code, p.result.highWatermark, p.result.logStart
 		rp.LastStableOffset = p.result.highWatermark
 		rp.RecordBatches = append([]byte{}, p.records...)
-		if committed {
+		if committed && p.result.code == 0 || p.result.code == 3 {
 			rp.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
 		}
 		if p.result.diverging {

@@ -74,7 +74,7 @@ func TestProduceRefusals(t *testing.T) {
 		"wrong checksum":    {"a", 0, corrupt, 2},
 		"too large":         {"a", 0, batchOf(strings.Repeat("x", 1000)), 10},
 		"keyless":           {"compacted", 0, keyless(), 87},
-		"transactional":     {"a", 0, edit(func(b record.Batch) { b[22] |= record.BitTransactional; copy(b[43:57], make([]byte, 14)) }, "x"), 48},
+		"transactional":     {"a", 0, edit(func(b record.Batch) { b[22] |= record.BitTransactional; copy(b[43:57], make([]byte, 14)) }, "x"), 53},
 		"control":           {"a", 0, edit(func(b record.Batch) { b[22] |= record.BitControl }, "x"), 87},
 		"base offset":       {"a", 0, edit(func(b record.Batch) { b.SetBaseOffset(7) }, "x"), 87},
 	} {

@@ -181,7 +181,7 @@ func topicNameProblem(name string) string {
 	case name == "":
 		return "Topic name is invalid: the empty string is not allowed"
 	case name == "." || name == "..":
-		return "Topic name is invalid: '.' or '..' is not allowed"
+		return "Topic name is invalid: '" + name + "' is not allowed"
 	case len(name) > maxTopicName:
 		return "Topic name is invalid: the length of '" + name + "' is longer than the max allowed length 249"
 	}
