@@ -77,7 +77,7 @@ func (b *Broker) newJoint(r *request) *joint {
 // waiter is one more to wait for.
 func (j *joint) waiter() log.Waiter {
 	j.remaining.Add(1)
-	return log.Waiter{Conn: wakeUp(func() {
+	return log.Waiter{At: neverLate, Conn: wakeUp(func() {
 		if j.remaining.Add(-1) == 0 {
 			j.b.release.complete(j.completion)
 		}

@@ -60,6 +60,7 @@ func (b *Broker) produce(r *request, out []byte) ([]byte, netloop.Verdict) {
 	resp := p.all()
 	b.data.tools.put(p.tools)
 	if req.Acks != 0 {
+		r.patience = time.Duration(req.TimeoutMillis)*time.Millisecond - b.values().OffsetsCommitTimeout
 		return r.awaitPosition(b.store, p.position, r.respond(out, resp))
 	}
 	switch {

@@ -3,16 +3,13 @@ package broker
 // Lock order. A goroutine that holds a lock of this list may take only locks
 // below it; none is held across file or network operations.
 //
-//	1. configEditor.mu    changes of properties, until they are in the open round
-//	2. shard.mu           one coordinator shard: its groups, tokens, timers. Never two shards at a time.
-//	3. gathering.mu       the parts of one answer that several shards give
-//	4. the store's locks  a partition's, then the journal round's (copying into the open round)
-//	5. releaser.mu        completions sorted by loop; taken by the flusher
+//	1. releaser.mu        completions sorted by loop; taken by the flusher, which calls wakeUps under it
+//	2. configEditor.mu    changes of properties, until they are in the open round
+//	3. shard.mu           one coordinator shard: its groups, tokens, timers. Never two shards at a time.
+//	4. gathering.mu       the parts of one answer that several shards give
+//	5. the store's locks  a partition's, then the journal round's (copying into the open round)
 //	6. completion lists   the transport's, one per loop; leaf
 //	7. alarms.mu, pool.mu, timekeeper.mu, warnings.mu, Broker.mu; leaves
-//
-// A wakeUp is called under releaser.mu: it may take configEditor.mu, so nobody
-// who holds that may wait for the flusher.
 //
 // The metadata snapshot is an atomic pointer, loaded after the shard lock is
 // taken, never before: else a commit could survive the deletion of its topic.

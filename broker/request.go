@@ -58,6 +58,10 @@ type request struct {
 	mono time.Duration
 	wall int64
 
+	// patience is how much longer than offsets.commit.timeout.ms the answer may wait
+	// for its sync; a Produce has a time limit of its own.
+	patience time.Duration
+
 	// pooled: the handler runs on a pool worker. Its answer travels by value.
 	pooled bool
 	// frame is the whole request; pooled requests own it.
@@ -99,5 +103,5 @@ func (r *request) refuse(out []byte, code int16) ([]byte, netloop.Verdict) {
 // the answer's bytes stay in the slot.
 func (r *request) waiter(answer []byte) log.Waiter {
 	return log.Waiter{Conn: r.session.conn, Slot: r.slot.Index, Generation: r.slot.Generation,
-		Loop: int32(r.session.conn.Loop()), Key: r.key, Version: r.version, At: int64(r.mono), Answer: answer}
+		Loop: int32(r.session.conn.Loop()), Key: r.key, Version: r.version, At: int64(r.mono + r.patience), Answer: answer}
 }
