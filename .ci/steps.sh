@@ -54,3 +54,10 @@ short_fuzz() {
     done
   done
 }
+
+# Every Go benchmark runs, and the table of rates can be made.
+benchmarks_smoke() {
+  go test -run '^$' -bench . -benchtime 20x ./...
+  go -C bench test ./...
+  go -C bench run ./cmd/table -smoke
+}
