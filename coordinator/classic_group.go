@@ -326,10 +326,13 @@ func (m *member) is(instanceID *string) bool {
 	return m.static && m.instance == *instanceID
 }
 
-// supported reports whether every member supports the protocol.
+// supported reports whether every member supports the protocol: any, while the
+// last member has left and the rebalance that ends it is still under way.
 func (c *classicGroup) supported(name string) bool {
-	n := c.protocols[name]
-	return n != nil && n.members == len(c.byID)
+	if n := c.protocols[name]; n != nil {
+		return n.members == len(c.byID)
+	}
+	return len(c.byID) == 0
 }
 
 // vote selects the protocol: each member votes for the first of its list that all

@@ -295,6 +295,9 @@ func (g *modelGroup) takes(r *kmsg.JoinGroupRequest) bool {
 		return r.ProtocolType != "" && len(r.Protocols) > 0
 	}
 	can := g.candidates()
+	if len(g.members) == 0 && len(r.Protocols) > 0 { // nobody is left who would have to support it
+		return r.ProtocolType == g.kind
+	}
 	return r.ProtocolType == g.kind && slices.ContainsFunc(r.Protocols, func(p kmsg.JoinGroupRequestProtocol) bool { return can[p.Name] })
 }
 

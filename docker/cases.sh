@@ -66,9 +66,9 @@ starter_case() { # SCRIPT CONTENT
   docker rm -f "$id" >/dev/null
 }
 
-compose_case && say 'compose: a group goes on after docker kill'
-compat_case && say 'compat: scripts and health checks'
+compose_case; say 'compose: a group goes on after docker kill'
+compat_case; say 'compat: scripts and health checks'
 starter_case /tmp/testcontainers_start.sh \
-  '#!/bin/bash\nexport KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:32768,BROKER://localhost:9093\n/etc/kafka/docker/run \n' && say 'compat: apache/kafka start script'
+  '#!/bin/bash\nexport KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:32768,BROKER://localhost:9093\n/etc/kafka/docker/run \n'; say 'compat: apache/kafka start script'
 starter_case /usr/sbin/testcontainers_start.sh \
-  '#!/bin/bash\nsource /etc/confluent/docker/bash-config\nexport KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:32768,BROKER://localhost:9093\nsed -i "/KAFKA_ZOOKEEPER_CONNECT/d" /etc/confluent/docker/configure\necho "kafka-storage format --ignore-formatted -t $(kafka-storage random-uuid) -c /etc/kafka/kafka.properties" >> /etc/confluent/docker/configure\necho "" > /etc/confluent/docker/ensure\n/etc/confluent/docker/configure\n/etc/confluent/docker/launch' && say 'compat: cp-kafka start script'
+  '#!/bin/bash\nsource /etc/confluent/docker/bash-config\nexport KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:32768,BROKER://localhost:9093\nsed -i "/KAFKA_ZOOKEEPER_CONNECT/d" /etc/confluent/docker/configure\necho "kafka-storage format --ignore-formatted -t $(kafka-storage random-uuid) -c /etc/kafka/kafka.properties" >> /etc/confluent/docker/configure\necho "" > /etc/confluent/docker/ensure\n/etc/confluent/docker/configure\n/etc/confluent/docker/launch'; say 'compat: cp-kafka start script'

@@ -4,7 +4,9 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
 )
 
@@ -23,25 +25,33 @@ func TestSeeds(t *testing.T) {
 		first, count = *seedFlag, 1
 	}
 	total := map[string]int{}
-	var sum Report
-	for seed := first; seed < first+uint64(count); seed++ {
-		o := Options{Seed: seed, Events: *eventsFlag}
-		if *traceFlag {
-			o.Trace = func(line string) { fmt.Println(line) }
-		}
-		r, err := Run(o)
-		if err != nil {
-			t.Fatalf("%v\nagain: go test ./internal/sim -run TestSeeds -sim.seed %d -sim.events %d", err, seed, *eventsFlag)
-		}
-		for k, n := range r.Succeeded {
-			total[k] += n
-		}
-		sum.Events += r.Events
-		sum.Crashes += r.Crashes
-		sum.Cuts += r.Cuts
-		sum.Pauses += r.Pauses
-		sum.Stalls += r.Stalls
+	var (
+		sum  Report
+		mu   sync.Mutex
+		work sync.WaitGroup
+		next = first
+	)
+	for range runtime.GOMAXPROCS(0) {
+		work.Go(func() {
+			for {
+				mu.Lock()
+				seed := next
+				next++
+				mu.Unlock()
+				if seed >= first+uint64(count) || t.Failed() {
+					return
+				}
+				r, err := Run(optionsFor(seed))
+				mu.Lock()
+				sum.add(r, total)
+				mu.Unlock()
+				if err != nil {
+					t.Errorf("%v\nagain: go test ./internal/sim -run TestSeeds -sim.seed %d -sim.events %d -sim.trace", err, seed, *eventsFlag)
+				}
+			}
+		})
 	}
+	work.Wait()
 	for _, what := range []string{"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch",
 		"OffsetDelete", "DeleteGroups", "ListGroups", "DescribeGroups", "CreateTopics"} {
 		if total[what] == 0 && *seedFlag == 0 {
@@ -53,6 +63,25 @@ func TestSeeds(t *testing.T) {
 		kinds = append(kinds, fmt.Sprintf("%s %d", k, total[k]))
 	}
 	t.Logf("%d events, %d crashes, %d cuts, %d pauses, %d stalls; %v", sum.Events, sum.Crashes, sum.Cuts, sum.Pauses, sum.Stalls, kinds)
+}
+
+func optionsFor(seed uint64) Options {
+	o := Options{Seed: seed, Events: *eventsFlag}
+	if *traceFlag {
+		o.Trace = func(line string) { fmt.Println(line) }
+	}
+	return o
+}
+
+func (sum *Report) add(r Report, total map[string]int) {
+	for k, n := range r.Succeeded {
+		total[k] += n
+	}
+	sum.Events += r.Events
+	sum.Crashes += r.Crashes
+	sum.Cuts += r.Cuts
+	sum.Pauses += r.Pauses
+	sum.Stalls += r.Stalls
 }
 
 // TestSameSeedSameRun is what makes a seed worth keeping.

@@ -55,11 +55,23 @@ func (s *walk) torn(fl *file, off int64, stale bool) error {
 	if stale && !ours {
 		return nil
 	}
-	n := len(bytes.TrimRight(b, "\x00"))
+	n := len(trimZeros(b))
 	if n == 0 {
 		return nil
 	}
 	s.tail.Torn = bytes.Clone(b[:n])
 	s.tail.TornAt = Place{Path: fl.path, Position: off, Sequence: s.at.Sequence}
 	return nil
+}
+
+// zeroBlock is never written to.
+var zeroBlock [4096]byte
+
+// trimZeros cuts the zeros at the end, a block at a time: behind the journal's end
+// there are megabytes of them.
+func trimZeros(b []byte) []byte {
+	for len(b) >= len(zeroBlock) && bytes.Equal(b[len(b)-len(zeroBlock):], zeroBlock[:]) {
+		b = b[:len(b)-len(zeroBlock)]
+	}
+	return bytes.TrimRight(b, "\x00")
 }

@@ -1,6 +1,9 @@
 package vfs
 
-import "io"
+import (
+	"bytes"
+	"io"
+)
 
 // pageSize is the unit in which a blob takes memory.
 const pageSize = 32 << 10
@@ -91,11 +94,15 @@ func (b *blob) bytes() int64 {
 	return n
 }
 
+// zeros is never written to.
+var zeros [256 << 10]byte
+
 func allZero(p []byte) bool {
-	for _, c := range p {
-		if c != 0 {
+	for len(p) > len(zeros) {
+		if !bytes.Equal(p[:len(zeros)], zeros[:]) {
 			return false
 		}
+		p = p[len(zeros):]
 	}
-	return true
+	return bytes.Equal(p, zeros[:len(p)])
 }
