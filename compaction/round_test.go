@@ -369,7 +369,7 @@ func TestGroups(t *testing.T) {
 // the table is always what was acknowledged, perhaps with the batch that the
 // crash interrupted.
 func TestRandomLives(t *testing.T) {
-	seeds := uint64(25)
+	seeds := uint64(15)
 	if testing.Short() {
 		seeds = 12
 	}
@@ -441,7 +441,7 @@ func TestRandomLives(t *testing.T) {
 			r.check()
 		}
 	}
-	if crashes == 0 || rounds < 50 || replaced < 20 {
+	if crashes == 0 || rounds < 30 || replaced < 10 {
 		t.Errorf("%d crashes, %d rounds, %d outputs", crashes, rounds, replaced)
 	}
 }

@@ -350,7 +350,7 @@ func TestCrashInPreparing(t *testing.T) {
 			ops = crashAt
 			break
 		}
-		images := uint64(2)
+		images := uint64(1)
 		if crashAt%9 == 0 {
 			images = 8
 		}

@@ -196,7 +196,7 @@ func (l *life) tryRecover() error {
 // was synced is found again, in order, and nothing that was not written; a
 // recovery that crashes can be repeated.
 func TestLives(t *testing.T) {
-	lives := uint64(80)
+	lives := uint64(50)
 	if testing.Short() {
 		lives = 25
 	}
