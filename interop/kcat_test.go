@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -33,12 +34,18 @@ func (c *consumerProgram) Write(b []byte) (int, error) {
 	return c.mu.out.Write(b)
 }
 
-// values returns the lines printed so far.
+// values returns the values printed so far.
 func (c *consumerProgram) values() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return strings.Fields(c.mu.out.String())
+	return valuesIn(c.mu.out.String())
 }
+
+var valueLine = regexp.MustCompile(`(?m)^v\d+$`)
+
+// valuesIn returns the lines that are values; Kafka's tools print warnings
+// between them.
+func valuesIn(text string) []string { return valueLine.FindAllString(text, -1) }
 
 func startConsumer(t *testing.T, cmd *exec.Cmd) *consumerProgram {
 	t.Helper()
@@ -53,6 +60,22 @@ func startConsumer(t *testing.T, cmd *exec.Cmd) *consumerProgram {
 	}()
 	t.Cleanup(func() { _ = cmd.Process.Kill(); <-c.ended })
 	return c
+}
+
+// waitValues waits until the program has printed v<from> to v<to-1>. It may print
+// one twice: a commit may be younger than the last kill.
+func (c *consumerProgram) waitValues(t *testing.T, what string, from, to int) {
+	t.Helper()
+	for end := time.Now().Add(stepTimeout); ; time.Sleep(50 * time.Millisecond) {
+		got := c.values()
+		slices.Sort(got)
+		if sameValues(slices.Compact(got), from, to) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within %v; printed %q, standard error %s", what, stepTimeout, got, c.stderr.String())
+		}
+	}
 }
 
 // interrupt ends the program as a terminal would.
@@ -121,11 +144,11 @@ func TestKcat(t *testing.T) {
 	if err := franz.CreateTopic(topic, partitions); err != nil {
 		t.Fatal(err)
 	}
-	output(t, kcat("-P", "-t", topic, "-X", "acks=all"), lines(0, 100))
+	output(t, kcat("-P", "-t", topic, "-X", "acks=all", "-X", "sticky.partitioning.linger.ms=0"), lines(0, 100))
 	if got := output(t, kcat("-L", "-t", topic), ""); !strings.Contains(got, "topic \"kcat\" with 4 partitions") {
 		t.Errorf("kcat -L: %s", got)
 	}
-	if got := output(t, kcat("-C", "-t", topic, "-o", "beginning", "-e", "-q"), ""); !sameValues(strings.Fields(got), 0, 100) {
+	if got := output(t, kcat("-C", "-t", topic, "-o", "beginning", "-e", "-q"), ""); !sameValues(valuesIn(got), 0, 100) {
 		t.Errorf("kcat -C -e: %q", got)
 	}
 
@@ -140,7 +163,7 @@ func TestKcat(t *testing.T) {
 		state, members, err := franz.DescribeGroup(group)
 		return err == nil && state == "Stable" && members == 2
 	})
-	output(t, kcat("-P", "-t", topic, "-X", "acks=all"), lines(100, 200))
+	output(t, kcat("-P", "-t", topic, "-X", "acks=all", "-X", "sticky.partitioning.linger.ms=0"), lines(100, 200))
 	both := func() []string { return append(first.values(), second.values()...) }
 	waitFor(t, "both members together have the next records", func() bool { return sameValues(both(), 0, 200) })
 	offsetsAre := func(want int64) func() bool {
@@ -161,12 +184,12 @@ func TestKcat(t *testing.T) {
 	if err := b.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	output(t, kcat("-P", "-t", topic, "-X", "acks=all"), lines(200, 300))
+	output(t, kcat("-P", "-t", topic, "-X", "acks=all", "-X", "sticky.partitioning.linger.ms=0"), lines(200, 300))
 	waitFor(t, "the members go on after kill -9", func() bool { return sameValues(both(), 0, 300) })
 	waitFor(t, "all offsets are committed", offsetsAre(300))
 	first.interrupt(t)
 	second.interrupt(t)
-	output(t, kcat("-P", "-t", topic, "-X", "acks=all"), lines(300, 310))
+	output(t, kcat("-P", "-t", topic, "-X", "acks=all", "-X", "sticky.partitioning.linger.ms=0"), lines(300, 310))
 	third := member()
 	waitFor(t, "a new member begins at the committed offsets", func() bool { return sameValues(third.values(), 300, 310) })
 	third.interrupt(t)

@@ -64,7 +64,7 @@ func TestKafkaTools(t *testing.T) {
 	output(t, tool(consoleProducer, "--topic", topic, "--producer-property", "acks=all", "--producer-property", "partitioner.class=org.apache.kafka.clients.producer.RoundRobinPartitioner"), lines(0, 100))
 	expect(t, "end offsets", run(getOffsetShell, "--topic", topic), "tools:0:", "tools:3:")
 	got := run(consoleConsumer, "--topic", topic, "--group", group, "--from-beginning", "--max-messages", "100")
-	if !sameValues(strings.Fields(got), 0, 100) {
+	if !sameValues(valuesIn(got), 0, 100) {
 		t.Errorf("the console consumer printed %q", got)
 	}
 
@@ -81,7 +81,7 @@ func TestKafkaTools(t *testing.T) {
 	})
 	expect(t, "list groups", run(groupCommand, "--list"), `(?m)^tools-group$`)
 	expect(t, "describe group", run(groupCommand, "--describe", "--group", group), `tools-group tools 0 \d+ \d+ 0 console-consumer-\S+ /127.0.0.1 console-consumer`)
-	expect(t, "members", run(groupCommand, "--describe", "--members", "--verbose", "--group", group), `console-consumer 4 `, `tools\(0,1,2,3\)`)
+	expect(t, "members", run(groupCommand, "--describe", "--members", "--verbose", "--group", group), `console-consumer 4 `, `tools:0,1,2,3`)
 	expect(t, "state", run(groupCommand, "--describe", "--state", "--group", group), `range Stable 1`)
 	expect(t, "reset of a group with members", mustFail(t, tool(groupCommand, "--reset-offsets", "--to-earliest", "--topic", topic, "--group", group, "--execute")),
 		"only be reset if the group|inactive")
@@ -90,12 +90,12 @@ func TestKafkaTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	output(t, tool(consoleProducer, "--topic", topic, "--producer-property", "acks=all"), lines(100, 150))
-	waitFor(t, "the console consumer goes on after kill -9", func() bool { return sameValues(member.values(), 100, 150) })
+	member.waitValues(t, "the console consumer goes on after kill -9", 100, 150)
 	member.interrupt(t)
 
 	expect(t, "reset", run(groupCommand, "--reset-offsets", "--to-earliest", "--topic", topic, "--group", group, "--execute"), `tools-group tools 0 0`)
 	got = run(consoleConsumer, "--topic", topic, "--group", group, "--max-messages", "150")
-	if !sameValues(strings.Fields(got), 0, 150) {
+	if !sameValues(valuesIn(got), 0, 150) {
 		t.Errorf("after the reset the console consumer printed %q", got)
 	}
 	expect(t, "delete offsets", run(groupCommand, "--delete-offsets", "--topic", topic, "--group", group), "Request succeed")
