@@ -59,8 +59,8 @@ func TestElements(t *testing.T) {
 			return append(compact(n, append(make([]byte, 16), 0, 0)), 0, 0, 0)
 		}},
 	} {
-		if !decodes(t, tt.key, tt.version, tt.body(maxElements)) {
-			t.Errorf("%s: %d elements were refused", tt.name, maxElements)
+		if _, err := inspect(tt.key, tt.version, tt.body(maxElements)); err != nil {
+			t.Errorf("%s: %d elements: %v", tt.name, maxElements, err)
 		}
 		if decodes(t, tt.key, tt.version, tt.body(maxElements+1)) {
 			t.Errorf("%s: %d elements were decoded", tt.name, maxElements+1)
@@ -264,7 +264,7 @@ func TestNull(t *testing.T) {
 // TestMemory decodes frames made to cost as much as possible: what a frame costs is
 // bounded by its length.
 func TestMemory(t *testing.T) {
-	const size = 1 << 20
+	const size = 256 << 10
 	repeat := func(head, element, tail []byte) []byte {
 		n := (size - len(head) - len(tail) - 5) / len(element)
 		body := binary.AppendUvarint(bytes.Clone(head), uint64(n+1))
@@ -295,11 +295,11 @@ func TestMemory(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		req, err := Decode(h)
 		runtime.ReadMemStats(&after)
-		if err != nil && tt.name != "ListGroups, filters" {
+		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 		runtime.KeepAlive(req)
-		const most = 32
+		const most = 48 // 22 as measured; the race detector makes kmsg allocate lists twice
 		if cost := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(tt.body)); cost > most {
 			t.Errorf("%s: %.1f bytes for each byte of the frame, more than %d", tt.name, cost, most)
 		} else {
