@@ -195,17 +195,26 @@ func topicNameProblem(name string) string {
 	return ""
 }
 
-// collision returns an existing topic whose name differs from name only by '.'
-// in place of '_', which metric names cannot tell apart.
+// collision returns a topic, existing or coming, whose name differs from name
+// only by '.' in place of '_', which metric names cannot tell apart; of several
+// the first in the order of names.
 func (c *topicChange) collision(name string) string {
 	if !strings.ContainsAny(name, "._") {
 		return ""
 	}
 	plain := func(s string) string { return strings.ReplaceAll(s, ".", "_") }
-	for _, t := range c.b.meta.Load().Topics() {
-		if t.Name != name && plain(t.Name) == plain(name) {
-			return t.Name
+	wanted, found := plain(name), ""
+	look := func(other string) bool {
+		if len(other) == len(name) && other != name && plain(other) == wanted && (found == "" || other < found) {
+			found = other
 		}
+		return true
 	}
-	return ""
+	c.admin.mu.Lock()
+	for other := range c.admin.mu.created {
+		look(other)
+	}
+	c.admin.mu.Unlock()
+	c.b.meta.Load().Names(look)
+	return found
 }

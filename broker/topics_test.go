@@ -87,6 +87,10 @@ func TestCreateTopics(t *testing.T) {
 	if len(twice.Topics) != 2 || twice.Topics[0].ErrorCode != 42 || twice.Topics[1].ErrorCode != 0 {
 		t.Errorf("a name twice: %+v", twice.Topics)
 	}
+	alike := ask[*kmsg.CreateTopicsResponse](t, c, at(creation(false, newTopic("x.y_z", 1, 1), newTopic("x_y.z", 1, 1)), 7))
+	if alike.Topics[0].ErrorCode != 0 || alike.Topics[1].ErrorCode != 17 {
+		t.Errorf("two names alike: %+v", alike.Topics)
+	}
 	for name, partitions := range map[string]int{"fine": 3, "default": 1, "assigned": 2, "p": 0, "twice": 0, "once": 1} {
 		if m := describeTopics(t, c, 12, false, name).Topics[0]; len(m.Partitions) != partitions {
 			t.Errorf("%s has %d partitions, want %d", name, len(m.Partitions), partitions)

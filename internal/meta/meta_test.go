@@ -66,6 +66,12 @@ next 2000
 	if got := dump(snap); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
+	names := 0
+	snap.Names(func(string) bool { names++; return true })
+	snap.Names(func(string) bool { names++; return false })
+	if names != 3 {
+		t.Errorf("%d names, want 2 and 1", names)
+	}
 	if s.Load() != snap {
 		t.Error("Load made a snapshot although nothing changed")
 	}

@@ -81,6 +81,15 @@ func (s *Snapshot) TopicByID(id [16]byte) *Topic { return s.byID[id] }
 // Topics returns all topics sorted by name. The slice must not be changed.
 func (s *Snapshot) Topics() []*Topic { return s.sorted() }
 
+// Names calls f for the name of every topic, in no order, until f returns false.
+func (s *Snapshot) Names(f func(name string) bool) {
+	for name := range s.byName {
+		if !f(name) {
+			return
+		}
+	}
+}
+
 // Len is the number of topics.
 func (s *Snapshot) Len() int { return len(s.byName) }
 
