@@ -32,11 +32,11 @@ func (b *Broker) answerStalled(now time.Duration) (next time.Duration) {
 		return now + wait
 	}
 	late := b.store.TakeWaiters(int64(now-timeout), nil)
+	b.metrics.stalled.Add(uint64(len(late)))
 	for i := range late {
 		b.timedOut(&late[i])
 	}
 	if len(late) > 0 {
-		b.metrics.stalled.Add(uint64(len(late)))
 		if e := b.warn("stalled sync"); e != nil {
 			e.Int("requests", len(late)).Dur("sync_for", raw-since).Msg("the disk stalls; requests were told to try again")
 		}
