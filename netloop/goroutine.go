@@ -62,6 +62,9 @@ type stream struct {
 	pending []byte
 	failed  error
 
+	// wasQueued belongs to the reaper: what queued said when it looked last.
+	wasQueued int
+
 	// Nanoseconds of the server's clock, for the reaper; zero: does not apply.
 	active      atomic.Int64 // a byte came or went
 	frameSince  atomic.Int64 // an unfinished frame waits for its next byte

@@ -33,6 +33,7 @@ func (s *Server) reapEvery(tick time.Duration) {
 		now := s.now()
 		streams = s.listStreams(streams[:0])
 		for _, st := range streams {
+			st.watchWrite(now)
 			if why := st.overdue(now); why != nil {
 				st.kill(why)
 			} else {
@@ -41,6 +42,20 @@ func (s *Server) reapEvery(tick time.Duration) {
 		}
 		clear(streams)
 		s.reapLoops()
+	}
+}
+
+// watchWrite counts as progress of a waiting write what the peer takes out of the
+// kernel: the kernel lets the write go on only when a third of its buffer is free,
+// and that can be more than a slow peer takes in Limits.WriteStall.
+func (st *stream) watchWrite(now int64) {
+	since := st.writeSince.Load()
+	if since == 0 || since == now {
+		return
+	}
+	if n := st.queued(); n >= 0 && n != st.wasQueued {
+		st.wasQueued = n
+		st.writeSince.CompareAndSwap(since, now)
 	}
 }
 

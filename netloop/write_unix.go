@@ -23,6 +23,25 @@ func rawConn(rw io.ReadWriteCloser) syscall.RawConn {
 	return nil
 }
 
+// queued returns how many bytes the kernel holds that the peer has not taken, -1 if it
+// does not tell.
+func (st *stream) queued() int {
+	inner := st.rw
+	if wraps, ok := inner.(interface{ NetConn() net.Conn }); ok { // TLS
+		inner = wraps.NetConn()
+	}
+	raw := rawConn(inner)
+	if raw == nil {
+		return -1
+	}
+	n, failed := -1, error(nil)
+	err := raw.Control(func(fd uintptr) { n, failed = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) })
+	if err != nil || failed != nil {
+		return -1
+	}
+	return n
+}
+
 // writeSome writes st.pending as far as the socket takes it; false: wait until it takes
 // more.
 func (st *stream) writeSome(fd uintptr) bool {
