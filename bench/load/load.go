@@ -21,6 +21,9 @@ const (
 	OffsetCommit Kind = "commit"
 )
 
+// ErrNoAnswer: nothing broke, but no answer came in the measured time.
+var ErrNoAnswer = errors.New("no answer came")
+
 // A Spec says what load to put on what.
 type Spec struct {
 	Addr string
@@ -157,7 +160,7 @@ func (r *Report) verdict(s *Spec) error {
 		}
 		return errors.New(strings.Join(all, "; "))
 	case r.Answers == 0:
-		return errors.New("no answer came")
+		return ErrNoAnswer
 	case float64(r.Failed) > s.MaxErrorRatio*float64(r.Answers):
 		return fmt.Errorf("%d of %d answers have error codes: %v", r.Failed, r.Answers, r.Codes)
 	}
