@@ -98,7 +98,7 @@ func (c *classicGroup) accepts(memberID string, maxSize int) bool {
 // eject removes a member, or a pending id, that a full group has no room for.
 func (s *Shard) eject(g *group, c *classicGroup, memberID string) {
 	if m := c.byID[memberID]; m != nil {
-		s.removeMember(g, c, m, codeUnknownMemberID)
+		s.removeMember(g, c, m)
 	}
 	s.forgetPending(g, c, memberID)
 }

@@ -76,6 +76,6 @@ func (s *Shard) leave(g *group, c *classicGroup, l *kmsg.LeaveGroupRequestMember
 		}
 	}
 	*why = memberCause(memberLeft, m).because(l.Reason)
-	s.removeMember(g, c, m, codeUnknownMemberID)
+	s.removeMember(g, c, m)
 	return codeNone
 }

@@ -276,7 +276,7 @@ func (m *model) joinGroup(token Token, client, newID string, r *kmsg.JoinGroupRe
 	switch {
 	case full:
 		if known != nil {
-			m.remove(g, known, codeUnknownMemberID)
+			m.remove(g, known)
 		}
 		delete(g.pending, r.MemberID)
 		fail(codeGroupMaxSizeReached, "")
@@ -472,7 +472,7 @@ func (m *model) complete(g *modelGroup, early bool) {
 func (m *model) endJoin(g *modelGroup) {
 	for _, x := range slices.Clone(g.members) {
 		if x.join == nil && !x.static {
-			m.remove(g, x, codeUnknownMemberID)
+			m.remove(g, x)
 		}
 	}
 	if len(g.members) > 0 && g.waiting() == 0 {
@@ -508,12 +508,12 @@ func (m *model) endJoin(g *modelGroup) {
 	g.syncAt, g.syncGen = m.now+g.longest(), g.gen
 }
 
-func (m *model) remove(g *modelGroup, x *modelMember, code int16) {
+func (m *model) remove(g *modelGroup, x *modelMember) {
 	if x.join != nil {
-		m.answer(x.join.token, failedJoin(x.join.version, code, x.id))
+		m.answer(x.join.token, failedJoin(x.join.version, codeUnknownMemberID, ""))
 	}
 	if x.sync != nil {
-		m.answer(x.sync.token, syncAnswer(g, x, x.sync.version, code))
+		m.answer(x.sync.token, syncAnswer(g, x, x.sync.version, codeUnknownMemberID))
 	}
 	g.members = slices.DeleteFunc(g.members, func(y *modelMember) bool { return y == x })
 	if g.leader == x.id {
@@ -626,7 +626,7 @@ func (m *model) leave(g *modelGroup, l *kmsg.LeaveGroupRequestMember) int16 {
 	}
 	x, code := g.identify(id, l.InstanceID)
 	if code == codeNone {
-		m.remove(g, x, codeUnknownMemberID)
+		m.remove(g, x)
 	}
 	return code
 }
@@ -787,7 +787,7 @@ func (m *model) advance(t time.Duration) {
 }
 
 func (m *model) expire(g *modelGroup, x *modelMember) {
-	m.remove(g, x, codeUnknownMemberID)
+	m.remove(g, x)
 	if g.state == "PreparingRebalance" {
 		m.complete(g, true)
 	} else {
@@ -813,7 +813,7 @@ func (m *model) syncTimeout(g *modelGroup) {
 	}
 	for _, x := range slices.Clone(g.members) {
 		if x.unsync {
-			m.remove(g, x, codeUnknownMemberID)
+			m.remove(g, x)
 		}
 	}
 	m.rebalance(g)

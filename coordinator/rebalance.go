@@ -103,7 +103,7 @@ func (s *Shard) completeJoin(g *group, c *classicGroup, why cause) {
 		for m := c.first; m != nil; {
 			next := m.next
 			if !m.joining.is && !m.static {
-				s.removeMember(g, c, m, codeUnknownMemberID)
+				s.removeMember(g, c, m)
 			}
 			m = next
 		}
@@ -199,15 +199,16 @@ func (s *Shard) answerSyncs(g *group, c *classicGroup, code int16) {
 	}
 }
 
-// removeMember takes m out of the group and answers what it has parked with code.
-func (s *Shard) removeMember(g *group, c *classicGroup, m *member, code int16) {
+// removeMember takes m out of the group. What it has parked is answered
+// UNKNOWN_MEMBER_ID, a JoinGroup without telling the id that is no longer good.
+func (s *Shard) removeMember(g *group, c *classicGroup, m *member) {
 	if m.joining.is {
 		resp := s.out.join(m.joining.version)
-		s.failJoin(resp, code, m.id)
+		s.failJoin(resp, codeUnknownMemberID, "")
 		s.answerJoin(g, c, m, resp)
 	}
 	if m.syncing.is {
-		s.answerSync(g, c, m, code)
+		s.answerSync(g, c, m, codeUnknownMemberID)
 	}
 	s.clearTimer(&m.session, TimerSession, g.id, m.id)
 	c.remove(m)

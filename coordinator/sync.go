@@ -192,7 +192,7 @@ func (s *Shard) syncTimeout(g *group, c *classicGroup) {
 			if len(ids) < 10 {
 				ids = append(ids, m.id)
 			}
-			s.removeMember(g, c, m, codeUnknownMemberID)
+			s.removeMember(g, c, m)
 		}
 		m = next
 	}

@@ -101,7 +101,7 @@ func (s *Shard) sessionExpired(g *group, c *classicGroup, m *member) {
 		return
 	}
 	why := memberCause(memberExpired, m)
-	s.removeMember(g, c, m, codeUnknownMemberID)
+	s.removeMember(g, c, m)
 	switch c.state {
 	case stateStable, stateCompletingRebalance:
 		s.startRebalance(g, c, why)
