@@ -463,8 +463,10 @@ func TestConnTellsWhatItIs(t *testing.T) {
 			o.Events.Accepted = func(c Conn) { accepted <- c }
 			o.Events.Closed = func(_ Conn, err error) { closed <- err }
 		})
-		c1, c2 := w.client(), w.client()
-		a, b := <-accepted, <-accepted
+		c1 := w.client()
+		a := <-accepted
+		c2 := w.client()
+		b := <-accepted
 		if a.ID() == b.ID() {
 			t.Error("two connections with one ID")
 		}
