@@ -54,6 +54,11 @@ func listSegments(fsys vfs.FS, dir string) (*segmentFiles, error) {
 	return files, nil
 }
 
+// lacksIndex reports whether one of a segment's index files is missing.
+func (f *segmentFiles) lacksIndex(base int64) bool {
+	return !slices.Contains(f.names, segmentFile{base, suffixIndex}) || !slices.Contains(f.names, segmentFile{base, suffixTimeIndex})
+}
+
 // bases are the bases of all .log files, ascending.
 func (f *segmentFiles) bases() []int64 {
 	out := make([]int64, 0, len(f.logs))

@@ -469,6 +469,9 @@ func (p *Partition) openSegments(rp recoveryPointRecord, files *segmentFiles) er
 			return err
 		}
 		list = append(list, g)
+		if base != rp.base && files.lacksIndex(base) && p.load(g, true) == nil { // damage shows when it is read
+			p.restoreIndexes(g)
+		}
 	}
 	if n := len(list); n > 0 && list[n-1].base == rp.base {
 		g := list[n-1]
@@ -483,6 +486,9 @@ func (p *Partition) openSegments(rp recoveryPointRecord, files *segmentFiles) er
 			return err
 		}
 		p.disk.dirty = p.disk.dirty || g.stale
+		if files.lacksIndex(g.base) {
+			p.restoreIndexes(g)
+		}
 		g.largest.Store(g.tail.largest())
 	}
 	if len(list) > 0 {
@@ -491,6 +497,15 @@ func (p *Partition) openSegments(rp recoveryPointRecord, files *segmentFiles) er
 	}
 	p.sumSize()
 	return p.loadEpochs(rp.offset)
+}
+
+// restoreIndexes makes the index files of a loaded segment anew. It may fail: they
+// are worked out from the log when they are needed.
+func (p *Partition) restoreIndexes(g *segment) {
+	p.disk.dirty, p.disk.dirUnsynced = true, true
+	if err := g.writeIndexes(p.s.fs); err != nil {
+		p.s.warn("index-write", err.Error())
+	}
 }
 
 func releaseAll(list []*segment) {

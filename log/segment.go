@@ -106,8 +106,16 @@ func newSegment(fsys vfs.FS, dir string, base, now int64) (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.tail, g.known, g.unsynced, g.stale = newTail(base), true, true, true
+	g.tail, g.known, g.unsynced = newTail(base), true, true
 	g.mu.loaded = true
+	for _, suffix := range []string{suffixIndex, suffixTimeIndex} {
+		// A .log is never without its indexes: who copies or looks at the folder
+		// expects all three. Without them nothing is lost: the next checkpoint tries
+		// again.
+		if writeFile(fsys, g.name(suffix), nil) != nil {
+			g.stale = true
+		}
+	}
 	return g, nil
 }
 

@@ -19,7 +19,9 @@ import (
 // whole, by rename: metadata, recovery points and the place where replay begins
 // change together.
 const (
-	snapshotName    = "kcoord-metadata.snapshot"
+	// Not *.snapshot: that is what Kafka calls files of producers' state, which may
+	// be deleted at any time.
+	snapshotName    = "kcoord.metadata"
 	snapshotTmp     = snapshotName + ".tmp"
 	snapshotMagic   = "kcsnapsh"
 	snapshotVersion = 1
