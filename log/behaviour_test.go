@@ -264,10 +264,10 @@ func TestRefusals(t *testing.T) {
 		}, ErrNewer},
 		{"other node", true, func(fs vfs.FS) error {
 			return writeFile(fs, path.Join(testDir, metaName), []byte("version=1\ncluster.id=cluster\nnode.id=7\n"))
-		}, ErrDamaged},
+		}, ErrOtherNode},
 		{"other cluster", true, func(fs vfs.FS) error {
 			return writeFile(fs, path.Join(testDir, metaName), []byte("version=1\ncluster.id=other\nnode.id=1\n"))
-		}, ErrDamaged},
+		}, ErrOtherNode},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			fs := vfs.NewMem()

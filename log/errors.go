@@ -46,6 +46,9 @@ var (
 	ErrForeign = errors.New("log: not a kcoord folder")
 	// ErrDamaged: something that was durable is missing or unreadable.
 	ErrDamaged = errors.New("log: damaged")
+	// ErrOtherNode: the folder is that of another cluster or node: the wrong one was
+	// mounted, or node.id changed.
+	ErrOtherNode = errors.New("log: folder of another cluster or node")
 	// ErrNewer: written by a newer kcoord.
 	ErrNewer = errors.New("log: written by a newer kcoord")
 	// ErrLocked: another process has the folder.

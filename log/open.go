@@ -55,7 +55,7 @@ func (o Options) withDefaults() Options {
 
 // Open locks the folder, recovers it if it was not stopped in order, and makes
 // it ready for appends. It starts nothing: run Loops. It fails with ErrLocked,
-// ErrForeign, ErrDamaged or ErrNewer, or with the storage error that stopped
+// ErrForeign, ErrDamaged, ErrOtherNode or ErrNewer, or with the storage error that stopped
 // it; then nothing that was durable has been changed.
 func Open(o Options) (*Store, error) {
 	o = o.withDefaults()
@@ -208,14 +208,14 @@ func (s *Store) checkMetaProperties() error {
 		return s.writeMetaProperties(false)
 	}
 	if id := p["cluster.id"]; id != "" && id != s.folder.ClusterID {
-		return fmt.Errorf("%w: %s says cluster.id=%s, the folder was made for %s", ErrDamaged, name, id, s.folder.ClusterID)
+		return fmt.Errorf("%w: %s says cluster.id=%s, the folder was made for %s", ErrOtherNode, name, id, s.folder.ClusterID)
 	}
 	node := p["node.id"]
 	if node == "" {
 		node = p["broker.id"]
 	}
 	if node != "" && node != strconv.Itoa(int(s.o.NodeID)) {
-		return fmt.Errorf("%w: %s says node.id=%s, this is node %d", ErrDamaged, name, node, s.o.NodeID)
+		return fmt.Errorf("%w: %s says node.id=%s, this is node.id=%d", ErrOtherNode, name, node, s.o.NodeID)
 	}
 	return nil
 }
