@@ -132,7 +132,7 @@ func (o *Options) fillDefaults() {
 		o.Executor = &goroutines{clock: o.Clock}
 	}
 	if o.DataDir == "" || o.DataDir == MemoryDir {
-		o.DataDir = "data"
+		o.DataDir = MemoryDir // the name that logs and DescribeLogDirs tell
 		if o.FS == nil {
 			o.FS = vfs.NewMem()
 		}
@@ -304,7 +304,7 @@ func (b *Broker) Stop(ctx context.Context) error {
 	case err != nil:
 		b.fail(err)
 	case b.Err() == nil && b.isOpen():
-		b.logger.Info().Dur("took", took-begun).AnErr("peers", stuck).Msg("stopped, folder clean")
+		b.logger.Info().Stringer("took", (took-begun).Round(10*time.Microsecond)).AnErr("peers", stuck).Msg("stopped, folder clean")
 	}
 	b.mu.Lock()
 	closeOnce(b.ended)

@@ -24,7 +24,7 @@ func (b *Broker) tellStarted(begun time.Duration, folder log.FolderInfo) {
 	b.logger.Info().Str("address", b.Addr()).Str("folder", b.options.DataDir).Str("state", kind).
 		Str("durability", b.values().Durability).Int64("journal_entries", folder.Entries).
 		Int64("records", b.metrics.recordsLoaded.Load()).Int32("leader_epoch", folder.LeaderEpoch).
-		Dur("took", now-begun).Msg("ready")
+		Stringer("took", (now - begun).Round(10*time.Microsecond)).Msg("ready")
 }
 
 // tellTransition notes a group's change of state.
@@ -54,7 +54,7 @@ func (b *Broker) tellCleaned(r *compaction.Result) {
 	b.metrics.cleanings.Observe(r.Took)
 	b.metrics.cleanedBytes.Add(uint64(max(0, r.BytesBefore-r.BytesAfter)))
 	b.logger.Debug().Str("topic", topic).Int32("partition", r.Partition.Index()).Int64("before", r.BytesBefore).
-		Int64("after", r.BytesAfter).Dur("took", r.Took).Msg("cleaned")
+		Int64("after", r.BytesAfter).Stringer("took", r.Took.Round(10*time.Microsecond)).Msg("cleaned")
 }
 
 // warnInterval is how often one cause may be warned of.

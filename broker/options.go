@@ -19,7 +19,7 @@ const MemoryDir = "memory:"
 // Options is what a Broker is made of. The zero value is a broker in memory on
 // a free port of 127.0.0.1.
 type Options struct {
-	// DataDir is the data folder; it is made if missing, its parent must exist.
+	// DataDir is the data folder; it is made if missing, with the folders above it.
 	// Empty or MemoryDir: everything is kept in memory.
 	DataDir string
 	// Properties are settings by Kafka's names, as in server.properties. Unless they

@@ -38,7 +38,7 @@ func (b *Broker) answerStalled(now time.Duration) (next time.Duration) {
 	}
 	if len(late) > 0 {
 		if e := b.warn("stalled sync"); e != nil {
-			e.Int("requests", len(late)).Dur("sync_for", raw-since).Msg("the disk stalls; requests were told to try again")
+			e.Int("requests", len(late)).Stringer("sync_for", (raw - since).Round(time.Millisecond)).Msg("the disk stalls; requests were told to try again")
 		}
 	}
 	return now + tickInterval
