@@ -30,7 +30,7 @@ func dial(addrs []string, timeout time.Duration) (*client, error) {
 	for _, addr := range addrs {
 		conn, err := net.DialTimeout("tcp", addr, timeout)
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, fmt.Errorf("%s: %w", addr, err))
 			continue
 		}
 		c := &client{conn: conn, timeout: timeout,

@@ -44,6 +44,9 @@ func bashCompletion() string {
   case "$prev" in
     completion) COMPREPLY=($(compgen -W "bash zsh fish" -- "$cur")); return;;
 ` + cases.String() + `  esac
+  case "${COMP_WORDS[1]}" in
+    health|version|completion|help) [ "$COMP_CWORD" = 1 ] || return;;
+  esac
   if [ "$COMP_CWORD" = 1 ] && [ "${cur#-}" = "$cur" ]; then
     COMPREPLY=($(compgen -W "` + commands + `" -- "$cur"))
   else

@@ -105,13 +105,13 @@ func parseFlags(args, environ []string, stdout io.Writer) (map[string]*flagValue
 // flagError words package flag's errors as kcoord's, with the nearest flag for an
 // unknown one.
 func flagError(err error) error {
-	text := strings.ReplaceAll(err.Error(), "flag -", "flag --")
+	text := strings.NewReplacer("flag -", "flag --", "argument: -", "argument: --", "for -", "for --").Replace(err.Error())
 	name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !ok {
 		return errors.New(text)
 	}
 	for _, row := range serveFlags {
-		if len(name) > 2 && (strings.Contains(row.name, name) || strings.Contains(name, row.name)) {
+		if len(name) > 2 && (strings.HasPrefix(name, row.name) || strings.Contains("-"+row.name, "-"+name)) {
 			return fmt.Errorf("no flag --%s (nearest: --%s)", name, row.name)
 		}
 	}

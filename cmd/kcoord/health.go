@@ -35,7 +35,7 @@ func health(args, environ []string, stdout, stderr io.Writer) int {
 		return fail(stderr, exitUsage, "health takes one address, HOST:PORT")
 	}
 	if err := askHealth(address); err != nil {
-		return fail(stderr, exitFailed, "%s: %v", address, err)
+		return fail(stderr, exitFailed, "%v", err)
 	}
 	fmt.Fprintln(stdout, "ok")
 	return exitOK
@@ -49,10 +49,10 @@ func askHealth(address string) error {
 	defer c.close()
 	resp, err := c.ask(kmsg.NewPtrListGroupsRequest())
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", address, err)
 	}
 	if code := resp.(*kmsg.ListGroupsResponse).ErrorCode; code != 0 {
-		return fmt.Errorf("groups are not served yet (error code %d)", code)
+		return fmt.Errorf("%s: groups are not served yet (error code %d)", address, code)
 	}
 	return nil
 }

@@ -68,7 +68,12 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	command := "serve"
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		command, args = args[0], args[1:]
-	} else if len(args) > 0 && (args[0] == "-h" || args[0] == "--help" || args[0] == "-help") {
+	} else if len(args) > 0 && isHelp(args[0]) {
+		command = "help"
+	} else if len(args) > 0 && (args[0] == "--version" || args[0] == "-version") {
+		command = "version"
+	}
+	if command != "serve" && len(args) > 0 && isHelp(args[0]) {
 		command = "help"
 	}
 	switch command {
@@ -87,6 +92,8 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	}
 	return fail(stderr, exitUsage, "no command %q; there are serve, health, version, completion and help", command)
 }
+
+func isHelp(arg string) bool { return arg == "-h" || arg == "--help" || arg == "-help" }
 
 // fail tells in one line what is wrong.
 func fail(stderr io.Writer, code int, format string, args ...any) int {

@@ -84,8 +84,10 @@ func TestUsageErrors(t *testing.T) {
 		{args: "fly", want: `no command "fly"; there are serve, health, version, completion and help`},
 		{args: "--data-directory d", want: "no flag --data-directory (nearest: --data-dir)"},
 		{args: "--whatever", want: "no flag --whatever; kcoord serve --help lists them"},
+		{args: "--port 9093", want: "no flag --port; kcoord serve --help lists them"},
+		{args: "--pprof=1", want: `invalid boolean value "1" for --pprof: it takes no value`},
 		{args: "serve here", want: `unexpected argument "here"`},
-		{args: "--http", want: "flag needs an argument: -http"},
+		{args: "--http", want: "flag needs an argument: --http"},
 		{args: "--log-level loud", want: `invalid value "loud" for flag --log-level: it takes one of error, warn, info, debug`},
 		{environ: "KCOORD_LOG_FORMAT=xml", want: "KCOORD_LOG_FORMAT=xml: it takes one of text, json"},
 		{args: "--set num.partitions", want: "num.partitions: must be name=value, set by --set"},
@@ -116,13 +118,13 @@ func TestUsageErrors(t *testing.T) {
 
 // TestHelpAndCompletion prints them; a shell that is there parses the script.
 func TestHelpAndCompletion(t *testing.T) {
-	for _, args := range []string{"--help", "help", "serve --help", "version", "completion bash", "completion zsh", "completion fish"} {
+	for _, args := range []string{"--help", "help", "serve --help", "health --help", "completion -h", "version", "--version", "completion bash", "completion zsh", "completion fish"} {
 		var stdout, stderr bytes.Buffer
 		if code := run(strings.Fields(args), nil, &stdout, &stderr); code != exitOK || stdout.Len() == 0 || stderr.Len() != 0 {
 			t.Errorf("kcoord %s: exit code %d, %d bytes of output, error %q", args, code, stdout.Len(), &stderr)
 		}
 		for _, row := range serveFlags {
-			if (args == "serve --help" || strings.HasPrefix(args, "completion")) && !strings.Contains(stdout.String(), row.name) {
+			if (args == "serve --help" || strings.HasPrefix(args, "completion") && args != "completion -h") && !strings.Contains(stdout.String(), row.name) {
 				t.Errorf("kcoord %s does not know --%s", args, row.name)
 			}
 		}
@@ -133,9 +135,10 @@ func TestHelpAndCompletion(t *testing.T) {
 		script := stdout.String() + `
 COMP_WORDS=(kcoord --log-format j); COMP_CWORD=2; _kcoord; echo "${COMPREPLY[@]}"
 COMP_WORDS=(kcoord he); COMP_CWORD=1; _kcoord; echo "${COMPREPLY[@]}"
+COMP_WORDS=(kcoord health ""); COMP_CWORD=2; COMPREPLY=(); _kcoord; echo "${COMPREPLY[@]}"
 COMP_WORDS=(kcoord serve --data-); COMP_CWORD=2; _kcoord; echo "${COMPREPLY[@]}"`
 		out, err := exec.Command(bash, "-c", script).CombinedOutput()
-		if err != nil || string(out) != "json\nhealth help\n--data-dir\n" {
+		if err != nil || string(out) != "json\nhealth help\n\n--data-dir\n" {
 			t.Errorf("completion in bash: %s%v", out, err)
 		}
 	}
