@@ -60,6 +60,9 @@ func readmeTables() string {
 }
 
 func writeTable(b *strings.Builder, title string, table []Property, stance Stance) {
+	if !slices.ContainsFunc(table, func(p Property) bool { return p.Stance == stance }) {
+		return
+	}
 	fmt.Fprintf(b, "%s:\n\n| property | default | values | |\n|---|---|---|---|\n", title)
 	for _, p := range table {
 		if p.Stance != stance {
