@@ -157,13 +157,13 @@ func (s *Store) openFolder() error {
 	}
 	sn, err := readSnapshot(s.fs, s.o.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %s is missing: nobody knows which records are durable (kcoord repair)", ErrDamaged, s.path(snapshotName))
+		return fmt.Errorf("%w: %s is missing: nobody knows which records are durable; restore the folder from a copy, or start with an empty one", ErrDamaged, s.path(snapshotName))
 	}
 	if err != nil {
 		return err
 	}
 	if sn.folder != s.id {
-		return fmt.Errorf("%w: %s belongs to another folder (kcoord repair)", ErrDamaged, s.path(snapshotName))
+		return fmt.Errorf("%w: %s belongs to another folder; put back the one that was made with %s", ErrDamaged, s.path(snapshotName), propertiesName)
 	}
 	if sn.clean {
 		return s.openClean(sn)
@@ -276,7 +276,7 @@ func (s *Store) openNew() error {
 func (s *Store) mayBeNew(name string) error {
 	full := s.path(name)
 	foreign := func(what string) error {
-		return fmt.Errorf("%w: %s has no %s but %s %s (kcoord import takes over a Kafka folder, kcoord repair a damaged one)",
+		return fmt.Errorf("%w: %s has no %s but %s %s; choose another folder: those of Kafka or of other programs are not taken over",
 			ErrForeign, s.o.Dir, propertiesName, what, name)
 	}
 	if _, ok := journal.ParseFileName(name); ok {

@@ -61,7 +61,7 @@ func (s *Store) journalError(err error) error {
 	if bad.Reason == journal.Newer {
 		return fmt.Errorf("%w: %w", ErrNewer, err)
 	}
-	return fmt.Errorf("%w: %w (kcoord repair shows what can be kept)", ErrDamaged, err)
+	return fmt.Errorf("%w: %w; restore the folder from a copy, or start with an empty one", ErrDamaged, err)
 }
 
 // scanJournal reads the journal, applies its metadata, decides where it ends,
