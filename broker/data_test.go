@@ -132,16 +132,6 @@ func describeTopics(t testing.TB, c *testConn, version int16, create bool, names
 	return ask[*kmsg.MetadataResponse](t, c, at(req, version))
 }
 
-// poll waits until ok holds.
-func poll(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not reached: %s", what)
-		}
-	}
-}
-
 // A crashingFS survives the power cuts that a test makes.
 type crashingFS struct{ fs *vfs.Crashable }
 

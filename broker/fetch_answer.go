@@ -188,6 +188,9 @@ func (w *fetchWriter) fields(at int, index int32, r *fetchResult) {
 	if w.version >= 11 {
 		b = append(b, 0xff, 0xff, 0xff, 0xff)
 	}
+	if &b[0] != &w.out[at] {
+		panic("broker: the fields of a partition did not fit where header left room")
+	}
 }
 
 // tags ends a partition.

@@ -18,7 +18,6 @@ type model struct {
 	config *Config
 	groups map[string]*modelGroup
 	now    time.Duration
-	wall   int64
 	sent   []modelAnswer // answers of the step
 }
 
@@ -63,8 +62,6 @@ type modelParked struct {
 	token   Token
 	version int16
 }
-
-func (m *model) group(id string) *modelGroup { return m.groups[id] }
 
 func (m *model) answer(token Token, resp kmsg.Response) {
 	m.sent = append(m.sent, modelAnswer{token, formatResponse(resp)})

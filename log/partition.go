@@ -77,7 +77,6 @@ type diskState struct {
 	dir     string // of the partition, below the data folder
 	made    bool   // the folder exists
 	pending []*batch
-	spare   []*batch
 	dirty   bool // something was written that no checkpoint has synced
 	// dirUnsynced: names came or went since the folder was synced.
 	dirUnsynced bool
@@ -97,8 +96,6 @@ type diskState struct {
 	removed      bool // the topic is gone, files are -delete
 	generation   int64
 	cleaning     bool
-	deletions    []deletion
-	loaded       bool
 }
 
 // Topic is the topic as the partition sees it now.

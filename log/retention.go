@@ -30,7 +30,6 @@ type deletion struct {
 	name   string
 	due    time.Duration
 	folder bool
-	size   int64
 }
 
 func (s *Store) wakeRetention() {

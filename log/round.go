@@ -44,13 +44,6 @@ func (b *batch) close() []byte {
 	return b.data
 }
 
-func (b *batch) size() int {
-	if b.building {
-		return b.build.Size()
-	}
-	return len(b.data)
-}
-
 // An item of a round is a batch or a metadata record.
 type item struct {
 	batch *batch

@@ -36,8 +36,6 @@ type Store struct {
 	syncWanted     atomic.Bool   // a checkpoint asks for a journal sync (DurabilityOS)
 	foldersChanged atomic.Bool   // partition folders came or went since the data folder was synced
 
-	cleanerMoved atomic.Bool // a cleaner checkpoint changed since its file was written
-
 	writeWake      chan struct{} // each with capacity 1
 	prepareWake    chan struct{}
 	checkpointWake chan struct{}

@@ -30,7 +30,6 @@ type process struct {
 	broker  *broker.Broker
 	network *network
 	loops   []*loop
-	failed  error
 }
 
 // A loop is a background part of the broker, stepped by the World.

@@ -67,7 +67,6 @@ type World struct {
 	answered                              map[int16]int
 	succeeded                             map[string]int
 	Crashes, Cuts, Pauses, Stalls, Events int
-	violation                             error
 }
 
 type timer struct {

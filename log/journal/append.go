@@ -95,7 +95,8 @@ func (j *Journal) write(r *Round, i int, sync bool) error {
 		// The zero step under way must not overwrite this entry. The next one
 		// begins above the claim.
 		j.zero.Lock()
-		j.zero.Unlock() //nolint:staticcheck // waiting is all that is wanted
+		//lint:ignore SA2001 waiting is all that is wanted
+		j.zero.Unlock()
 	}
 	entry, crc := r.seal(i, j.salt, at.Sequence, at.Prev, synced)
 	_, err := fl.f.WriteAt(entry, at.Offset)
