@@ -194,7 +194,7 @@ func (p *Partition) replay(b record.Batch, at journal.Position) error {
 	s.mu.behind += len(b)
 	s.mu.queued.add(p, 0)
 	p.end, p.inflightEnd = q.next, q.next
-	full := direct || p.queueBytes >= writeAtOnce && p.disk.retries == 0
+	full := direct || p.queueBytes >= writeMost && p.disk.retries == 0
 	s.mu.Unlock()
 	p.logEnd.Store(p.end)
 	p.durable.Store(p.end)

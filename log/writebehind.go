@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// writeAtOnce is how many waiting bytes make a partition due at once, and the
-	// most that one write to a partition log combines.
-	writeAtOnce = 1 << 20
+	// writeEnough is how many waiting bytes make a partition due at once.
+	writeEnough = 256 << 10
+	// writeMost is the most that one write to a partition log combines.
+	writeMost = 1 << 20
 	// retryFirst and retryMost bound the pause after a failed write.
 	retryFirst = 100 * time.Millisecond
 	retryMost  = time.Second
@@ -115,6 +116,7 @@ func (p *Partition) takeQueueLocked() {
 		p.queue = p.queue[:0]
 	}
 	p.queueBytes = 0
+	p.slot.restsUntil = p.s.o.Mono() + restFactor*p.s.o.SegmentWriteDelay
 	p.s.mu.queued.remove(p)
 }
 
@@ -183,7 +185,7 @@ func (p *Partition) collect(g *segment, cfg *TopicConfig) (r run, buf []byte) {
 	r.tail = g.tail
 	for _, b := range p.disk.pending {
 		v := record.Batch(b.data)
-		if r.n > 0 && (len(buf)+len(v) > writeAtOnce || p.shouldRoll(g, &r.tail, v, cfg)) {
+		if r.n > 0 && (len(buf)+len(v) > writeMost || p.shouldRoll(g, &r.tail, v, cfg)) {
 			break
 		}
 		if v.BaseOffset() < r.tail.next {

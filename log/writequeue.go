@@ -20,21 +20,29 @@ type writeSlot struct {
 	place int // in the heap, plus one; 0: not in it
 	// retryAt is when a write that failed is tried again.
 	retryAt time.Duration
+	// restsUntil is until when a partition that was just written is left alone, so
+	// that steady small appends become few writes.
+	restsUntil time.Duration
 }
 
 const forever = time.Duration(math.MaxInt64)
 
+// restFactor is how many times SegmentWriteDelay a partition rests after a write.
+const restFactor = 10
+
 // dueAt is when the partition's batches are to be written: at once if somebody
-// waits or if there is much, else some milliseconds later, together with what
-// comes until then. REQUIRES s.mu.
+// waits or if there is enough for a write of its own; else some milliseconds
+// later, together with what comes until then, and not before the partition has
+// rested. A reader never sees the difference: it has the log written first.
+// REQUIRES s.mu.
 func (p *Partition) dueAt(now time.Duration) time.Duration {
 	switch {
 	case now < p.slot.retryAt:
 		return p.slot.retryAt
-	case p.watchers.Load() > 0 || p.queueBytes >= writeAtOnce:
+	case p.watchers.Load() > 0 || p.queueBytes >= writeEnough:
 		return now
 	}
-	return now + p.s.o.SegmentWriteDelay
+	return max(now+p.s.o.SegmentWriteDelay, p.slot.restsUntil)
 }
 
 // add puts p into the queue, or moves it if it is due earlier than thought.
