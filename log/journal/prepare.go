@@ -169,6 +169,12 @@ func (j *Journal) spareStep(mono time.Duration) (did bool, err error) {
 	if j.mu.next.Offset >= j.o.FileBytes/2 {
 		want = max(want, 1)
 	}
+	keep := want
+	if rate > 0 {
+		// What a checkpoint frees will be needed before the next one. Making those files
+		// anew would mean zeroing them while the flusher wants the disk.
+		keep = min(2*want, int64(j.o.MaxSpares))
+	}
 	var free *file
 	if len(j.mu.free) > 0 {
 		free = j.mu.free[0]
@@ -181,7 +187,7 @@ func (j *Journal) spareStep(mono time.Duration) (did bool, err error) {
 	j.mu.Unlock()
 
 	switch {
-	case spares < want && free != nil:
+	case spares < max(want, keep) && free != nil:
 		return true, j.recycle(free, top+1)
 	case free != nil:
 		_ = free.f.Close()
