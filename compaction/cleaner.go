@@ -26,7 +26,7 @@ const (
 	// rollBytes is the least size of an active segment that is closed for cleaning.
 	rollBytes = 64 << 10
 	// busySlack and quietSlack are dead bytes that are left alone.
-	busySlack, quietSlack = 1 << 20, 64 << 10
+	busySlack, quietSlack = 4 << 20, 64 << 10
 	// firstPause and longestPause bound the pause after errors.
 	firstPause, longestPause = 15 * time.Second, 10 * time.Minute
 	// day is how long an expired delete horizon is left alone at most, ms.

@@ -83,11 +83,11 @@ func TestCountedRules(t *testing.T) {
 		t.Fatalf("40 kB of garbage: %+v", r.results)
 	}
 	for range 10 { // never quiet for two seconds
-		r.write(80_000, 20)
+		r.write(350_000, 20)
 		r.steps(time.Second)
 	}
 	if len(r.results) != 0 {
-		t.Fatalf("860 kB of garbage in a busy partition: %+v", r.results)
+		t.Fatalf("3.5 MB of garbage in a busy partition: %+v", r.results)
 	}
 	r.steps(4 * time.Second)
 	if len(r.results) != 1 || r.results[0].Err != nil || r.results[0].BytesAfter > 40_000 {
@@ -97,13 +97,13 @@ func TestCountedRules(t *testing.T) {
 	if len(r.results) != 1 {
 		t.Fatalf("again without a reason: %+v", r.results[1:])
 	}
-	for range 5 {
-		r.write(250_000, 20)
+	for range 9 {
+		r.write(500_000, 20)
 		r.steps(500 * time.Millisecond)
 	}
 	r.steps(900 * time.Millisecond)
 	if len(r.results) != 2 {
-		t.Fatalf("1.2 MB of garbage in a busy partition: %+v", r.results[1:])
+		t.Fatalf("4.5 MB of garbage in a busy partition: %+v", r.results[1:])
 	}
 	r.check()
 }
