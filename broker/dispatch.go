@@ -107,6 +107,9 @@ func (b *Broker) FrameLimit(head [6]byte) int {
 	return wire.FrameLimit(head, b.requestMax)
 }
 
+// OnPass is netloop's.
+func (b *Broker) OnPass(loop int) { b.benches[loop].byPass, b.benches[loop].timed = true, false }
+
 // OnFrame is netloop's: it parses, decodes and handles one request.
 func (b *Broker) OnFrame(c netloop.Conn, slot netloop.Slot, frame, out []byte) ([]byte, netloop.Verdict) {
 	s := c.Context().(*session)
@@ -133,7 +136,7 @@ func (b *Broker) OnFrame(c netloop.Conn, slot netloop.Slot, frame, out []byte) (
 	if !a.early && !b.waitOpen() {
 		return out, netloop.Close
 	}
-	r.mono, r.wall = b.time.now()
+	r.mono, r.wall = w.now(b.time)
 	if !onGoroutine || (len(frame) <= maxLoopFrame && a.class != pooled) {
 		return b.decodeAndHandle(w, h, a.handle, out)
 	}

@@ -37,6 +37,21 @@ type bench struct {
 	decoder wire.Decoder
 	request request
 	counts  *counts
+
+	// byPass: the transport tells of passes (OnPass), and the clock is read once in
+	// each. timed: it has been read in this one, and gave mono and wall.
+	byPass, timed bool
+	mono          time.Duration
+	wall          int64
+}
+
+// now is the time at which the frame at hand arrived, or at most one pass earlier.
+func (w *bench) now(t *timekeeper) (mono time.Duration, wall int64) {
+	if !w.timed {
+		w.mono, w.wall = t.now()
+		w.timed = w.byPass
+	}
+	return w.mono, w.wall
 }
 
 // A request is one request while a handler works on it. It is reused: nothing

@@ -229,6 +229,9 @@ func (l *loop) pass(c *conn, fresh []byte) (end bool) {
 	*a = applied{out: l.out[:0], fresh: fresh}
 	a.out, a.last = c.slots.pop(a.out, math.MaxInt)
 	if !a.last {
+		if s.onPass != nil {
+			s.onPass(l.index)
+		}
 		l.apply(c, a, now)
 	}
 	out := a.out

@@ -82,6 +82,16 @@ type Handler interface {
 	OnClose(c Conn, err error)
 }
 
+// A PassHandler is a Handler that is told when an event loop begins to give it the
+// frames of one connection that have come together: they arrived at one time, and
+// the handler may look at the clock once for all of them. A pass takes at most
+// about Limits.PassTime. OnPass is called on the loop, before OnFrame; not for
+// connections on the goroutine transport, whose frames come one by one.
+type PassHandler interface {
+	Handler
+	OnPass(loop int)
+}
+
 // A Completion finishes a slot that was answered Later or Hold.
 type Completion struct {
 	Conn Conn

@@ -22,6 +22,7 @@ const stopGrace = 2 * time.Second
 // together with these. None is held while the Handler is called or bytes are moved.
 type Server struct {
 	options Options
+	onPass  func(loop int) // of a PassHandler; nil: it is none
 	limits  Limits
 	buffers buffers
 	input   budget
@@ -72,6 +73,9 @@ func New(o Options) (*Server, error) {
 		o.Mono = func() time.Duration { return time.Since(start) }
 	}
 	s := &Server{options: o, limits: limits, closing: make(chan struct{}), ended: make(chan struct{})}
+	if h, ok := o.Handler.(PassHandler); ok {
+		s.onPass = h.OnPass
+	}
 	s.input.limit, s.output.limit = limits.InputBytes, limits.OutputBytes
 	s.mu.perAddress = make(map[netip.Addr]int)
 	return s, nil
