@@ -71,6 +71,7 @@ type Decoder struct {
 	heartbeat    kmsg.HeartbeatRequest
 	offsetCommit kmsg.OffsetCommitRequest
 	offsetFetch  kmsg.OffsetFetchRequest
+	quick        quick
 }
 
 // maxKept is the number of elements up to which a Decoder keeps a list for the
@@ -84,11 +85,19 @@ func (d *Decoder) Decode(h Header) (kmsg.Request, error) {
 	switch h.Key {
 	case keyHeartbeat:
 		d.heartbeat = kmsg.HeartbeatRequest{Version: h.Version}
+		if len(h.Body) <= maxTrusted && d.quick.heartbeat(&d.heartbeat, h.Body) {
+			return &d.heartbeat, nil
+		}
+		d.heartbeat = kmsg.HeartbeatRequest{Version: h.Version}
 		req = &d.heartbeat
 	case keyOffsetCommit:
 		// The fields that a version does not have must not keep what the request
 		// before left there.
-		d.offsetCommit = kmsg.OffsetCommitRequest{Version: h.Version, Topics: kept(d.offsetCommit.Topics)}
+		d.offsetCommit = kmsg.OffsetCommitRequest{Version: h.Version}
+		if len(h.Body) <= maxTrusted && d.quick.commit(&d.offsetCommit, h.Body) {
+			return &d.offsetCommit, nil
+		}
+		d.offsetCommit = kmsg.OffsetCommitRequest{Version: h.Version}
 		req = &d.offsetCommit
 	case keyOffsetFetch:
 		// Topics (below version 8) is not reused: null, which asks for all, would
