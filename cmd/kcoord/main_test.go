@@ -88,6 +88,8 @@ func TestUsageErrors(t *testing.T) {
 		{args: "--pprof=1", want: `invalid boolean value "1" for --pprof: it takes no value`},
 		{args: "serve here", want: `unexpected argument "here"`},
 		{args: "--http", want: "flag needs an argument: --http"},
+		{args: "--http 9644", want: "--http=9644: must be HOST:PORT"},
+		{environ: "KCOORD_HTTP=:99999", want: "KCOORD_HTTP=:99999: must be HOST:PORT"},
 		{args: "--log-level loud", want: `invalid value "loud" for flag --log-level: it takes one of error, warn, info, debug`},
 		{environ: "KCOORD_LOG_FORMAT=xml", want: "KCOORD_LOG_FORMAT=xml: it takes one of text, json"},
 		{args: "--set num.partitions", want: "num.partitions: must be name=value, set by --set"},

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"sort"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -137,6 +139,12 @@ func makePlan(ctx context.Context, flags map[string]*flagValue, environ []string
 	}
 	if err := p.load(sources); err != nil {
 		return nil, err
+	}
+	if value := p.flag("http"); value != "" {
+		_, port, err := net.SplitHostPort(value)
+		if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+			return nil, fmt.Errorf("%s=%s: must be HOST:PORT", flags["http"].origin, value)
+		}
 	}
 	var err error
 	p.topics, err = p.parseTopics()
