@@ -18,6 +18,11 @@ func (b *Broker) initProducerID(r *request, out []byte) ([]byte, netloop.Verdict
 		resp.ErrorCode = codeInvalidRequest
 		return r.answer(out, resp)
 	case req.TransactionalID != nil:
+		// The error's name sends its reader to look for ACLs; this is what it means.
+		if e := b.warn("transactions"); e != nil {
+			e.Str("transactional_id", *req.TransactionalID).Str("client", r.clientID).Str("host", r.session.host).
+				Msg("there are no transactions in kcoord; the producer is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
+		}
 		resp.ErrorCode = codeTransactionalIDAuthorization
 		return r.answer(out, resp)
 	}
