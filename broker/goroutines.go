@@ -3,6 +3,7 @@ package broker
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -76,6 +77,25 @@ func (g *goroutines) steps(l Loop, stop <-chan struct{}) error {
 		case <-timer:
 		}
 	}
+}
+
+// parallelism bounds what each does at a time: most of it waits for the disk.
+const parallelism = 8
+
+// each calls f for 0 to n-1, several at a time, and returns when all have ended.
+func (g *goroutines) each(n int, f func(i int)) {
+	var next atomic.Int64
+	var done sync.WaitGroup
+	for range min(n, parallelism) {
+		done.Add(1)
+		g.Go("parallel", func() {
+			defer done.Done()
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	done.Wait()
 }
 
 func (g *goroutines) Wait() { g.running.Wait() }

@@ -58,12 +58,26 @@ func (b *Broker) openStore(begun time.Duration) error {
 // maxLoaders is how many partitions are loaded at once at most.
 const maxLoaders = 8
 
-// ensureOffsetsTopic returns the offsets topic; in a new folder it is made. No
-// loop runs yet, so the round is flushed here.
+// ensureOffsetsTopic returns the offsets topic. A new folder begins with it; if a
+// folder has none it is made. No loop runs yet, so the round is flushed here.
 func (b *Broker) ensureOffsetsTopic(store *log.Store, partitions int32) (*meta.Topic, error) {
 	if t := b.meta.Load().Topic(offsetsTopic); t != nil {
 		return t, nil
 	}
+	if err := store.AppendMetadata([][]byte{meta.AppendTopic(nil, b.newOffsetsTopic(partitions))}, nil, false); err != nil {
+		return nil, fmt.Errorf("creating %s: %w", offsetsTopic, err)
+	}
+	if _, err := store.FlushStep(); err != nil {
+		return nil, fmt.Errorf("creating %s: %w", offsetsTopic, err)
+	}
+	t := b.meta.Load().Topic(offsetsTopic)
+	if t == nil {
+		panic("broker: the offsets topic was made and is not there")
+	}
+	return t, nil
+}
+
+func (b *Broker) newOffsetsTopic(partitions int32) *meta.Topic {
 	v := b.values()
 	_, wall := b.time.now()
 	t := &meta.Topic{Name: offsetsTopic, Partitions: partitions, Created: wall, Configs: []meta.Config{
@@ -74,16 +88,7 @@ func (b *Broker) ensureOffsetsTopic(store *log.Store, partitions int32) (*meta.T
 	}}
 	b.options.Random(t.ID[:])
 	t.ID[6], t.ID[8] = t.ID[6]&0x0f|0x40, t.ID[8]&0x3f|0x80 // a UUID of version 4, as Kafka's
-	if err := store.AppendMetadata([][]byte{meta.AppendTopic(nil, t)}, nil, false); err != nil {
-		return nil, fmt.Errorf("creating %s: %w", offsetsTopic, err)
-	}
-	if _, err := store.FlushStep(); err != nil {
-		return nil, fmt.Errorf("creating %s: %w", offsetsTopic, err)
-	}
-	if t = b.meta.Load().Topic(offsetsTopic); t == nil {
-		panic("broker: the offsets topic was made and is not there")
-	}
-	return t, nil
+	return t
 }
 
 // startLoops starts what works in the background.
@@ -129,10 +134,21 @@ func (b *Broker) storeOptions() log.Options {
 		ClusterID:         v.ClusterID,
 		NodeID:            v.NodeID,
 		OffsetsPartitions: v.OffsetsTopicPartitions,
+		First:             [][]byte{meta.AppendTopic(nil, b.newOffsetsTopic(v.OffsetsTopicPartitions))},
+		Parallel:          b.parallel(),
 		OnDurable:         b.release.durable,
 		OnAdvance:         b.data.advance,
 		Events:            b.storeEvents(),
 	}
+}
+
+// parallel is how the store does several things at once, nil if it cannot: an
+// executor that is not made of goroutines.
+func (b *Broker) parallel() func(n int, f func(i int)) {
+	if g, ok := b.options.Executor.(*goroutines); ok {
+		return g.each
+	}
+	return nil
 }
 
 var durabilities = map[string]log.Durability{

@@ -134,6 +134,14 @@ type Options struct {
 	ClusterID         string // of a new folder; empty: made from Random
 	NodeID            int32
 	OffsetsPartitions int32 // of a new folder: partitions of __consumer_offsets
+	// First are the metadata records that a new folder begins with: they are in its
+	// first snapshot and cost no round.
+	First [][]byte
+
+	// Parallel calls f for 0 to n-1, several at a time, and returns when all have
+	// ended. It is used by Open and Close, where nobody is served who would suffer
+	// from it. nil: one after another.
+	Parallel func(n int, f func(i int))
 
 	// OnDurable gets the waiters of a round after its records are durable and its
 	// metadata applied. The slice is reused after it returns. It is called by the

@@ -170,22 +170,37 @@ func (c *checkpointer) setReplay(at journal.Position) {
 // how many files were synced, and cut or the earlier place that a log which
 // cannot be written holds it back to.
 func (s *Store) syncPartitions(cut journal.Position, clean bool) (points []point, files int, _ journal.Position, err error) {
-	s.EachPartition(func(p *Partition) {
-		if err != nil {
-			return
+	type result struct {
+		pt    point
+		files int
+		held  *journal.Position
+		err   error
+	}
+	var all []*Partition
+	s.EachPartition(func(p *Partition) { all = append(all, p) })
+	done := make([]result, len(all))
+	one := func(i int) {
+		r := &done[i]
+		r.pt, r.files, r.held, r.err = all[i].checkpoint(clean)
+	}
+	if clean { // nobody commits any more who would feel many syncs at once
+		each(s.o.Parallel, len(all), one)
+	}
+	for i := range done {
+		if !clean {
+			one(i)
 		}
-		pt, n, held, e := p.checkpoint(clean)
-		if e != nil {
-			err = e
-			return
+		r := &done[i]
+		if r.err != nil {
+			return points, files, cut, r.err
 		}
-		files += n
-		if held != nil && held.Sequence < cut.Sequence {
-			cut = *held
+		files += r.files
+		if r.held != nil && r.held.Sequence < cut.Sequence {
+			cut = *r.held
 		}
-		points = append(points, pt)
-	})
-	return points, files, cut, err
+		points = append(points, r.pt)
+	}
+	return points, files, cut, nil
 }
 
 // A syncTask is what a partition has to have synced.

@@ -259,10 +259,17 @@ func (s *Store) openNew() error {
 	if err := s.fs.Mkdir(s.path(guardName)); err != nil {
 		return err
 	}
-	if err := s.createJournal(journal.First()); err != nil {
+	for _, r := range s.o.First {
+		if err := s.applyMetadata(r); err != nil {
+			return fmt.Errorf("log: the first metadata of a new folder: %w", err)
+		}
+	}
+	// Without kcoord.properties nothing of this counts, so one sync of the folder
+	// makes all names durable, that of the journal's first file.
+	if err := s.putSnapshot(s.snapshotNow(journal.First(), false)); err != nil {
 		return err
 	}
-	if err := s.writeSnapshot(s.snapshotNow(journal.First(), false)); err != nil {
+	if err := s.createJournal(journal.First()); err != nil {
 		return err
 	}
 	if err := s.writeProperties(); err != nil {

@@ -77,7 +77,9 @@ func (p *Partition) adopt(rp recoveryPointRecord, files *segmentFiles, bases []i
 	rp.offset, rp.base, rp.position = next, newest, files.logs[newest]
 	p.setEnds(rp)
 	p.disk.dirty = true
+	s.opening.Lock()
 	s.epoch = max(s.epoch, p.epochs.newest())
+	s.opening.Unlock()
 	return p.openSegments(rp, files)
 }
 

@@ -162,12 +162,12 @@ func (s *Store) replayJournal() error {
 	if err != nil {
 		return s.journalError(err)
 	}
-	s.EachPartition(func(p *Partition) {
+	return s.inParallel(func(p *Partition) error {
 		p.disk.Lock()
 		defer p.disk.Unlock()
 		_ = p.writeLocked() // what finds no room stays queued, and is in the journal
+		return nil
 	})
-	return nil
 }
 
 // replay takes a batch from the journal: large ones are written at once, of small
@@ -241,15 +241,12 @@ func (s *Store) openPartitions(sn *snapshot, clean bool) error {
 	if err != nil {
 		return err
 	}
-	s.EachPartition(func(p *Partition) {
-		if err != nil {
-			return
-		}
+	err = s.inParallel(func(p *Partition) error {
 		rp, known := points[p.id][p.n]
 		if !known { // younger than the snapshot: all of it comes from the journal
 			rp = recoveryPointRecord{id: p.id, partition: p.n}
 		}
-		err = p.openLog(rp, clean, folders[p.disk.dir])
+		return p.openLog(rp, clean, folders[p.disk.dir])
 	})
 	s.loadCleanerFile()
 	return err
@@ -334,7 +331,9 @@ func (p *Partition) closeDamaged(err error) {
 	p.segments.Store(nil)
 	err = fmt.Errorf("%w: %s is closed: %w", ErrStorage, p, err)
 	p.failed.Store(&failure{err: err, permanent: true})
+	s.opening.Lock()
 	s.folder.RefusedPartitions++
+	s.opening.Unlock()
 	if f := s.o.Events.Refused; f != nil {
 		f(p.topic.Load().Name, p.n, err)
 	}

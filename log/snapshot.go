@@ -143,15 +143,23 @@ func (e *commitError) Unwrap() error { return e.err }
 // writeSnapshot replaces the snapshot file durably. A *commitError must end the
 // process; after any other error the old snapshot holds.
 func (s *Store) writeSnapshot(sn *snapshot) error {
+	if err := s.putSnapshot(sn); err != nil {
+		return err
+	}
+	if err := syncDir(s.fs, s.o.Dir); err != nil {
+		return &commitError{err}
+	}
+	return nil
+}
+
+// putSnapshot is writeSnapshot without the sync of the folder.
+func (s *Store) putSnapshot(sn *snapshot) error {
 	s.scratch = sn.append(s.scratch[:0])
 	tmp := path.Join(s.o.Dir, snapshotTmp)
 	if err := writeFileSync(s.fs, tmp, s.scratch); err != nil {
 		return err
 	}
 	if err := s.fs.Rename(tmp, path.Join(s.o.Dir, snapshotName)); err != nil {
-		return &commitError{err}
-	}
-	if err := syncDir(s.fs, s.o.Dir); err != nil {
 		return &commitError{err}
 	}
 	return nil

@@ -43,6 +43,7 @@ type Store struct {
 	bufs           sync.Pool // *[]byte for reading and combining writes
 
 	nextFreeCheck time.Duration // owner: PrepareStep
+	opening       sync.Mutex    // leaf: guards folder and epoch while partitions are opened
 	// deletedIDs are the topics whose deletion the journal told. Set by Open.
 	deletedIDs map[TopicID]bool
 	scratch    []byte // for encoding snapshots; owner: Open, then the check lock
@@ -92,6 +93,31 @@ func (s *Store) EachPartition(f func(p *Partition)) {
 		for _, p := range table.byID[id].partitions {
 			f(p)
 		}
+	}
+}
+
+// inParallel calls f for every partition, several at a time, and returns the first
+// error in their order.
+func (s *Store) inParallel(f func(p *Partition) error) error {
+	var all []*Partition
+	s.EachPartition(func(p *Partition) { all = append(all, p) })
+	errs := make([]error, len(all))
+	each(s.o.Parallel, len(all), func(i int) { errs[i] = f(all[i]) })
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func each(parallel func(int, func(int)), n int, f func(i int)) {
+	if parallel != nil && n > 1 {
+		parallel(n, f)
+		return
+	}
+	for i := range n {
+		f(i)
 	}
 }
 
