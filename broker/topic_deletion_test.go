@@ -2,6 +2,7 @@ package broker
 
 import (
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -58,10 +59,16 @@ func TestOffsetsOfTopicDeletedBeforeCrash(t *testing.T) {
 		}
 		for _, group := range groups {
 			for topic, want := range map[string]int64{"gone": -1, kept: 7} {
-				poll(t, "the offset of "+topic+" in "+group, func() bool {
+				got := int64(0)
+				for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 					resp := ask[*kmsg.OffsetFetchResponse](t, c, fetchRequest(8, topic, []int32{0}, group))
-					return resp.Groups[0].Topics[0].Partitions[0].Offset == want
-				})
+					if got = resp.Groups[0].Topics[0].Partitions[0].Offset; got == want {
+						break
+					}
+				}
+				if got != want {
+					t.Errorf("group %s has offset %d of %s, want %d", group, got, topic, want)
+				}
 			}
 		}
 		fs.kill(t, b)
