@@ -51,6 +51,9 @@ type loop struct {
 	touched      []*conn
 	// rung: the bell will give the loop another turn after the other input.
 	rung bool
+	// skipped: a task left the inbox to the bell; until the inbox is taken nobody
+	// posts another, so the bell must not stop before that.
+	skipped bool
 	// out is the buffer for the answers of a pass, a the state of the one under way.
 	out []byte
 	a   applied
@@ -110,7 +113,9 @@ func (l *loop) post() {
 
 func (l *loop) task(context.Context) error {
 	// A bell that is about to ring comes after other input, which has waited.
-	if !l.rung {
+	if l.rung {
+		l.skipped = true
+	} else {
 		l.work()
 	}
 	return nil
@@ -145,7 +150,7 @@ func (l *loop) work() {
 			l.turn(l.conns[i])
 		}
 	}
-	if l.next < len(l.taken) || len(l.again) > 0 {
+	if l.next < len(l.taken) || len(l.again) > 0 || l.skipped {
 		l.ring()
 	}
 }
@@ -155,7 +160,7 @@ func (l *loop) takeInbox() {
 	l.taken, l.mu.done = l.mu.done, l.taken[:0]
 	l.mu.posted = false
 	l.mu.Unlock()
-	l.next = 0
+	l.next, l.skipped = 0, false
 }
 
 // applyTaken marks the slots of completions that were taken out of the inbox and

@@ -3,6 +3,7 @@
 package netloop
 
 import (
+	"context"
 	"errors"
 	"io"
 	"testing"
@@ -21,6 +22,7 @@ type loopBench struct {
 	clock  time.Duration
 	moved  []MoveReason
 	closed int // by l.el.Close
+	tasks  []gnet.Runnable
 	dupErr error
 }
 
@@ -50,6 +52,20 @@ func (f *fakeEventLoop) Close(gc gnet.Conn) error {
 	f.b.closed++
 	f.b.l.closed(gc.(*fakeSocket).c, nil)
 	return nil
+}
+
+func (f *fakeEventLoop) Execute(_ context.Context, task gnet.Runnable) error {
+	f.b.tasks = append(f.b.tasks, task)
+	return nil
+}
+
+// run runs what was posted to the loop.
+func (b *loopBench) run() {
+	tasks := b.tasks
+	b.tasks = nil
+	for _, task := range tasks {
+		_ = task.Run(context.Background())
+	}
 }
 
 func newLoopBench(t *testing.T, limits Limits) *loopBench {
@@ -207,6 +223,35 @@ func TestReleaseTouchesOnlySoManyConnections(t *testing.T) {
 		}
 		if more := len(b.l.taken) > b.l.next; b.l.rung != more {
 			t.Errorf("rung %v, more %v", b.l.rung, more)
+		}
+	}
+}
+
+// A task that comes while the bell is about to ring leaves its completions to the
+// bell, which must take them even if it first ends what it was rung for.
+func TestTaskLeftToTheBellIsDone(t *testing.T) {
+	b := newLoopBench(t, Limits{ReleaseConns: 1})
+	b.s.loops.all = []*loop{b.l}
+	var done []Completion
+	var conns []*conn
+	for range 4 {
+		c := b.conn()
+		conns = append(conns, c)
+		b.l.pass(c, frames(waits, 0, 1, 5, 0))
+		done = append(done, <-b.h.parkedCh)
+	}
+	for _, some := range [][]Completion{done[:2], done[2:3], done[3:]} {
+		b.s.release(0, some)
+		b.run()
+	}
+	for b.l.rung {
+		b.l.rung = false
+		b.l.work()
+		b.run()
+	}
+	for i, c := range conns {
+		if got := b.got(peerOf(c)); got != 17 {
+			t.Errorf("connection %d was given %d bytes, want its answer of 17", i, got)
 		}
 	}
 }
