@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"syscall"
 	"time"
 
@@ -202,7 +203,7 @@ func (p *Partition) collect(g *segment, cfg *TopicConfig) (r run, buf []byte) {
 		case 0:
 			buf = b.data
 		case 1:
-			r.buf = append(p.s.getBuf(), buf...)
+			r.buf = append(slices.Grow(p.s.getBuf(), min(p.pendingBytes(), writeMost)), buf...)
 			fallthrough
 		default:
 			r.buf = append(r.buf, b.data...)
@@ -211,6 +212,14 @@ func (p *Partition) collect(g *segment, cfg *TopicConfig) (r run, buf []byte) {
 		r.n++
 	}
 	return r, buf
+}
+
+// pendingBytes is the size of all pending batches. REQUIRES p.disk.
+func (p *Partition) pendingBytes() (n int) {
+	for _, b := range p.disk.pending {
+		n += len(b.data)
+	}
+	return n
 }
 
 // getBuf and putBuf lend buffers for combining writes.

@@ -46,8 +46,27 @@ func (s *walk) end() error {
 // torn keeps the bytes of a torn entry at off: what is not zero there, unless it
 // can only be the middle of an older entry.
 func (s *walk) torn(fl *file, off int64, stale bool) error {
+	// Behind a journal that was not torn there are only zeros: they are looked
+	// through in pieces, before a buffer for a whole entry is made.
 	w := s.j.window(fl)
-	b, err := w.bytes(off, s.j.o.MaxEntryBytes)
+	n := 0
+	for at := 0; at < s.j.o.MaxEntryBytes; {
+		b, err := w.bytes(off+int64(at), min(windowBytes, s.j.o.MaxEntryBytes-at))
+		if err != nil {
+			return err
+		}
+		if len(b) == 0 {
+			break
+		}
+		if k := len(trimZeros(b)); k > 0 {
+			n = at + k
+		}
+		at += len(b)
+	}
+	if n == 0 {
+		return nil
+	}
+	b, err := w.bytes(off, n)
 	if err != nil {
 		return err
 	}
@@ -55,11 +74,7 @@ func (s *walk) torn(fl *file, off int64, stale bool) error {
 	if stale && !ours {
 		return nil
 	}
-	n := len(trimZeros(b))
-	if n == 0 {
-		return nil
-	}
-	s.tail.Torn = bytes.Clone(b[:n])
+	s.tail.Torn = bytes.Clone(b)
 	s.tail.TornAt = Place{Path: fl.path, Position: off, Sequence: s.at.Sequence}
 	return nil
 }
