@@ -12,6 +12,9 @@ import (
 func (s *Shard) Check() error {
 	used, offsets, live := 0, 0, int64(0)
 	topicRefs, idRefs := map[*topicName]int32{}, map[idRef]int32{}
+	if g := s.latest; g != nil && s.groups[g.id] != g {
+		return fmt.Errorf("group %q is gone and still looked up", g.id)
+	}
 	for i, g := range s.slots {
 		if g == nil {
 			continue

@@ -75,6 +75,18 @@ func (s *Shard) addGroup(id string, offset int64, kind groupKind) *group {
 	return g
 }
 
+// group returns a group by id, or nil.
+func (s *Shard) group(id string) *group {
+	if g := s.latest; g != nil && g.id == id {
+		return g
+	}
+	g := s.groups[id]
+	if g != nil {
+		s.latest = g
+	}
+	return g
+}
+
 // dropGroup takes a group out of memory. Only replay calls it.
 func (s *Shard) dropGroup(g *group) {
 	s.clearOffsets(g)
@@ -82,6 +94,9 @@ func (s *Shard) dropGroup(g *group) {
 	s.slots[g.slot] = nil
 	s.freeSlots = append(s.freeSlots, g.slot)
 	delete(s.groups, g.id)
+	if s.latest == g {
+		s.latest = nil
+	}
 }
 
 // simple is the membership of a group that exists only because offsets were

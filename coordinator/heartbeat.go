@@ -11,7 +11,7 @@ func (s *Shard) heartbeat(r *kmsg.HeartbeatRequest) {
 	if r.Group == "" {
 		resp.ErrorCode = codeInvalidGroupID
 	} else {
-		g := s.groups[r.Group]
+		g := s.group(r.Group)
 		resp.ErrorCode = s.beat(r, g)
 		depends = s.membershipDependency(g)
 	}

@@ -25,7 +25,7 @@ func (s *Shard) offsetCommit(r *kmsg.OffsetCommitRequest) {
 		s.reply(s.ev.Token, resp, NoDependency)
 		return
 	}
-	g := s.groups[r.Group]
+	g := s.group(r.Group)
 	code := codeInvalidGroupID
 	if len(r.Group) <= maxString {
 		code = s.commitError(r, g)

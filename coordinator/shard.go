@@ -15,6 +15,9 @@ type Shard struct {
 	next int64
 
 	groups map[string]*group
+	// latest is the group that was looked up last: requests of one client come in a
+	// row. Invariant: nil, or in groups.
+	latest *group
 	// slots gives the groups an order that reads in pieces can go by: a group keeps
 	// its slot as long as it exists.
 	// Invariant: slots holds exactly the groups and nil; freeSlots the places of nil.
