@@ -158,7 +158,7 @@ func (p *Partition) appendRecords(wallMillis int64, t record.Template, recs []Re
 	}
 	b := p.openBatch
 	t.LeaderEpoch = s.epoch
-	if b == nil || !b.building || !b.build.Continues(t) || b.build.Size()+size-record.HeaderSize > limit {
+	if b == nil || !b.building || !b.build.Continues(&t) || b.build.Size()+size-record.HeaderSize > limit {
 		if size > limit && recordsSize(recs) > limit {
 			s.mu.Unlock()
 			return -1, ErrTooLarge

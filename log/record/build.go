@@ -183,7 +183,8 @@ func templateOf(b Batch) Template {
 
 // Continues reports whether records of template t can be appended: everything
 // but the base offset agrees.
-func (b *Builder) Continues(t Template) bool {
-	t.BaseOffset = b.t.BaseOffset
-	return b.t == t
+func (b *Builder) Continues(t *Template) bool {
+	o := &b.t
+	return o.LeaderEpoch == t.LeaderEpoch && o.ProducerID == t.ProducerID && o.ProducerEpoch == t.ProducerEpoch &&
+		o.BaseSequence == t.BaseSequence && o.Transactional == t.Transactional && o.Control == t.Control
 }
