@@ -35,9 +35,6 @@ func (sh *shard) load(inflateMax int64) error {
 }
 
 func (sh *shard) replay(inflateMax int64) (records int64, err error) {
-	if err := sh.partition.Err(); err != nil {
-		return 0, err
-	}
 	reader := record.Reader{InflateMax: inflateMax}
 	err = sh.partition.Load(func(b record.Batch) error {
 		if b.Control() {

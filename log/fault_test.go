@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/kcoord/kcoord/log/record"
 	"github.com/kcoord/kcoord/log/vfs"
 )
 
@@ -155,6 +157,39 @@ func TestSegmentFull(t *testing.T) {
 		t.Fatalf("not healed: %v up to %d, admit %v", p.Err(), p.HighWatermark(), w.s.Admit())
 	}
 	checkLog(w.rig, p)
+}
+
+// TestLoadWhileWritingHeals: what moves from memory to the partition log while it
+// is loaded is loaded once.
+func TestLoadWhileWritingHeals(t *testing.T) {
+	w := newWorld(t, vfs.NewCrashable())
+	w.open()
+	w.meta(topicRecord(1, "offsets", 2, 2))
+	p := w.partition(1, 0)
+	w.commit(p)
+	w.flush()
+	w.write()
+	full := true
+	w.fail = func(op vfs.Op) *vfs.Failure {
+		if full && op.Kind == vfs.OpWrite && op.Path == p.list()[0].name(suffixLog) {
+			return &vfs.Failure{Err: syscall.ENOSPC}
+		}
+		return nil
+	}
+	w.commit(p)
+	w.flush()
+	if err := p.CatchUp(); err == nil {
+		t.Fatal("written without space")
+	}
+	var loaded []int64
+	err := p.Load(func(b record.Batch) error {
+		loaded = append(loaded, b.BaseOffset())
+		full = false
+		return p.CatchUp()
+	})
+	if err != nil || !slices.Equal(loaded, []int64{0, 1}) {
+		t.Fatalf("loaded the batches at %v: %v", loaded, err)
+	}
 }
 
 // TestSegmentSyncFails: after a failed sync in a checkpoint the log is written

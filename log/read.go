@@ -203,37 +203,79 @@ func (p *Partition) holds(g *segment) bool {
 	return false
 }
 
-// Load calls f for every batch from log start to the end, each CRC checked. The
-// batch is valid during the call. Every turn advances or fails.
+// Load calls f for every batch from log start to the durable end, each CRC
+// checked, also those that found no space in the partition log yet. The batch is
+// valid during the call. Every turn advances or fails.
 func (p *Partition) Load(f func(b record.Batch) error) error {
 	if f := p.failed.Load(); f != nil && f.permanent {
 		return f.err
+	}
+	parts, pending, err := p.loadView()
+	defer func() {
+		for _, part := range parts {
+			part.g.release()
+		}
+	}()
+	if err != nil {
+		return err
 	}
 	start, next, done := p.logStart.Load(), int64(0), int64(0)
 	total := p.Size()
 	buf := p.s.getBuf()
 	defer p.s.putBuf(buf)
-	for _, g := range p.list() {
-		if !g.acquire() {
-			return fmt.Errorf("%w: %s: segment %d was removed while loading", ErrStorage, p, g.base)
-		}
-		n, err := p.loadBatches(g, start, next, buf, f)
-		g.release()
+	for _, part := range parts {
+		n, err := p.loadBatches(part, start, next, buf, f)
 		if err != nil {
 			return err
 		}
-		next = max(n, g.base)
-		done += g.size.Load()
+		next = max(n, part.g.base)
+		done += part.size
 		if f := p.s.o.Events.Progress; f != nil {
 			f(p.topic.Load().Name, p.n, done, total)
 		}
 	}
-	return p.loadPending(next, f)
+	for _, b := range pending {
+		if err := f(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A loadPart is a segment, with a reference, and its size when loading began.
+type loadPart struct {
+	g    *segment
+	size int64
+}
+
+// loadView is one look at a partition: its segments, and copies of what is durable
+// but not in them. Taken one after the other, a batch that the writer moves from
+// here to there in between would be in neither.
+func (p *Partition) loadView() (parts []loadPart, pending []record.Batch, err error) {
+	p.disk.Lock()
+	defer p.disk.Unlock()
+	p.s.mu.Lock()
+	p.takeQueueLocked()
+	if len(p.disk.pending) > 0 {
+		p.s.mu.queued.add(p, p.s.o.Mono())
+	}
+	p.s.mu.Unlock()
+	for _, b := range p.disk.pending {
+		pending = append(pending, append(record.Batch(nil), b.data...))
+	}
+	for _, g := range p.list() {
+		if !g.acquire() {
+			return parts, nil, fmt.Errorf("%w: %s: segment %d was removed while loading", ErrStorage, p, g.base)
+		}
+		parts = append(parts, loadPart{g, g.size.Load()})
+	}
+	return parts, pending, nil
 }
 
 // loadBatches gives f the batches of one segment.
-func (p *Partition) loadBatches(g *segment, start, next int64, buf []byte, f func(b record.Batch) error) (int64, error) {
-	s := newScanner(g.file, 0, g.size.Load(), true, buf)
+func (p *Partition) loadBatches(part loadPart, start, next int64, buf []byte, f func(b record.Batch) error) (int64, error) {
+	g := part.g
+	s := newScanner(g.file, 0, part.size, true, buf)
 	for {
 		b, err := s.next()
 		if errors.Is(err, io.EOF) {
@@ -253,29 +295,4 @@ func (p *Partition) loadBatches(g *segment, start, next int64, buf []byte, f fun
 			return next, err
 		}
 	}
-}
-
-// loadPending gives f what is durable but could not be written to the partition
-// log yet.
-func (p *Partition) loadPending(next int64, f func(b record.Batch) error) error {
-	p.disk.Lock()
-	var left [][]byte
-	p.s.mu.Lock()
-	p.takeQueueLocked()
-	if len(p.disk.pending) > 0 {
-		p.s.mu.queued.add(p, p.s.o.Mono())
-	}
-	p.s.mu.Unlock()
-	for _, b := range p.disk.pending {
-		if b.first >= next {
-			left = append(left, append([]byte(nil), b.data...))
-		}
-	}
-	p.disk.Unlock()
-	for _, b := range left {
-		if err := f(b); err != nil {
-			return err
-		}
-	}
-	return nil
 }
