@@ -47,6 +47,7 @@ type Broker struct {
 	store     *log.Store
 	clusterID string
 	shards    atomic.Pointer[[]*shard]
+	asked     atomic.Int32 // 1 + index of the shard that was last asked for while loading; 0: none
 	nodeID    int32
 
 	transport Transport

@@ -70,11 +70,11 @@ func (b *Broker) loadShards(shards []*shard, workers int, done func(error)) {
 	for range workers {
 		b.options.Executor.Go("load", func() {
 			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(shards) {
+				sh := b.nextToLoad(shards, &next)
+				if sh == nil {
 					break
 				}
-				if err := shards[i].load(b.values().InflateMaxBytes); err != nil {
+				if err := sh.load(b.values().InflateMaxBytes); err != nil {
 					firstError.CompareAndSwap(nil, &err)
 					b.logger.Error().Err(err).Msg("groups of this partition are not served")
 				}
@@ -87,5 +87,22 @@ func (b *Broker) loadShards(shards []*shard, workers int, done func(error)) {
 				done(nil)
 			}
 		})
+	}
+}
+
+// nextToLoad is the shard that somebody waits for, else the next one in order, nil
+// when all have been taken.
+func (b *Broker) nextToLoad(shards []*shard, next *atomic.Int32) *shard {
+	if i := int(b.asked.Swap(0)) - 1; i >= 0 && shards[i].taken.CompareAndSwap(false, true) {
+		return shards[i]
+	}
+	for {
+		i := int(next.Add(1)) - 1
+		if i >= len(shards) {
+			return nil
+		}
+		if shards[i].taken.CompareAndSwap(false, true) {
+			return shards[i]
+		}
 	}
 }

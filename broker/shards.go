@@ -53,6 +53,7 @@ type shard struct {
 	broker    *Broker
 	index     int32
 	partition *log.Partition
+	taken     atomic.Bool // somebody loads it or has
 
 	// nextTimer is the earliest deadline of mu.timers, for the timer loop to read
 	// without the lock.
@@ -174,6 +175,7 @@ func (sh *shard) unlock() {
 func (sh *shard) admitLocked(writes bool) int16 {
 	switch sh.mu.state {
 	case shardLoading:
+		sh.broker.asked.Store(sh.index + 1)
 		return codeCoordinatorLoadInProgress
 	case shardActive:
 		if writes && sh.broker.store.Admit() != nil {
