@@ -3,6 +3,7 @@ package broker
 import (
 	"encoding/binary"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -85,3 +86,36 @@ func TestBadFrames(t *testing.T) {
 		t.Errorf("ApiVersions v99: %+v", resp)
 	}
 }
+
+// The clock is read once in a pass, and for every frame where there are no passes.
+func TestTimeOfPass(t *testing.T) {
+	clock := &countedClock{}
+	b := &Broker{benches: make([]bench, 1), time: &timekeeper{clock: clock}}
+	w := &b.benches[0]
+	frames := func(n int) time.Duration {
+		before := clock.reads
+		for range n {
+			w.now(b.time)
+		}
+		return clock.reads - before
+	}
+	if n := frames(3); n != 3 {
+		t.Errorf("without passes: %d reads", n)
+	}
+	for range 2 {
+		b.OnPass(0)
+		if n := frames(3); n != 1 {
+			t.Errorf("in a pass: %d reads", n)
+		}
+	}
+}
+
+// A countedClock moves with every reading.
+type countedClock struct{ reads time.Duration }
+
+func (c *countedClock) Now() (time.Duration, int64) {
+	c.reads++
+	return c.reads, int64(c.reads)
+}
+
+func (c *countedClock) After(time.Duration) <-chan time.Time { return nil }

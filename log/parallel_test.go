@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/kcoord/kcoord/log/vfs"
 )
@@ -63,5 +64,29 @@ func TestParallel(t *testing.T) {
 			}
 			i++
 		})
+	}
+}
+
+// TestDueAt tells when batches of a partition are written to its log.
+func TestDueAt(t *testing.T) {
+	const now, delay = time.Hour, 5 * time.Millisecond
+	for _, c := range []struct {
+		name     string
+		slot     writeSlot
+		bytes    int
+		watchers int32
+		want     time.Duration
+	}{
+		{"quiet before", writeSlot{restsUntil: now - 1}, 100, 0, now + delay},
+		{"just written", writeSlot{restsUntil: now + 9*delay}, 100, 0, now + 9*delay},
+		{"much", writeSlot{restsUntil: now + 9*delay}, writeEnough, 0, now},
+		{"somebody waits", writeSlot{restsUntil: now + 9*delay}, 100, 1, now},
+		{"failed", writeSlot{retryAt: now + time.Second}, writeEnough, 1, now + time.Second},
+	} {
+		p := &Partition{s: &Store{o: Options{SegmentWriteDelay: delay}}, slot: c.slot, queueBytes: c.bytes}
+		p.watchers.Store(c.watchers)
+		if got := p.dueAt(now); got != c.want {
+			t.Errorf("%s: due in %v, want %v", c.name, got-now, c.want-now)
+		}
 	}
 }
