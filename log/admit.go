@@ -1,6 +1,7 @@
 package log
 
 import (
+	"math"
 	"time"
 )
 
@@ -105,7 +106,7 @@ const freeCheckInterval = time.Second
 // it fails at is tried again and shows in Admit.
 func (s *Store) PrepareStep() (next time.Duration, err error) {
 	now := s.o.Mono()
-	if now >= s.nextFreeCheck {
+	if now >= s.nextFreeCheck || s.freeLeft.Load() < 0 {
 		s.checkFree()
 		s.nextFreeCheck = now + freeCheckInterval
 	}
@@ -124,6 +125,7 @@ func (s *Store) PrepareStep() (next time.Duration, err error) {
 // what is in the journal still finds room in the partition logs. A partition
 // log that found no space is tried again by the writer and admits by itself.
 func (s *Store) checkFree() {
+	s.freeLeft.Store(math.MaxInt64)
 	if s.o.DiskReserveBytes < 0 {
 		return
 	}
@@ -131,10 +133,23 @@ func (s *Store) checkFree() {
 	if err != nil || free < 0 {
 		return
 	}
-	if free < s.o.DiskReserveBytes {
+	s.mu.Lock()
+	left := free - int64(s.mu.behind) - s.o.DiskReserveBytes
+	s.mu.Unlock()
+	// While writes are refused nothing is used up, and the next look comes in time.
+	s.freeLeft.Store(max(left, 0))
+	if left < 0 {
 		s.refuse(refuseDisk)
 	} else if s.outOfSpace.Load() == 0 {
 		s.admit(refuseDisk)
+	}
+}
+
+// useFree accounts for n bytes that will be written to the partition logs.
+func (s *Store) useFree(n int) {
+	if s.freeLeft.Add(-int64(n)) < 0 {
+		s.refuse(refuseDisk)
+		s.wakePreparer()
 	}
 }
 

@@ -159,6 +159,53 @@ func TestSegmentFull(t *testing.T) {
 	checkLog(w.rig, p)
 }
 
+// TestReserveHoldsBetweenLooks: writes are refused at the reserve, however many come
+// before the time to look at the free space.
+func TestReserveHoldsBetweenLooks(t *testing.T) {
+	const reserve, left = 4 << 20, 64 << 10
+	mem := vfs.NewMem()
+	r := newRig(t, mem)
+	r.options = func(o *Options) { o.DiskReserveBytes = reserve }
+	s := r.open()
+	defer s.Close()
+	r.meta(topicRecord(1, "user", 1, 1))
+	p := r.partition(1, 0)
+	prepare := func() {
+		t.Helper()
+		for {
+			if next, err := s.PrepareStep(); err != nil {
+				t.Fatal(err)
+			} else if next != 0 {
+				return
+			}
+		}
+	}
+	prepare()
+	mem.SetCapacity(1 << 40)
+	free, err := mem.Free("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem.SetCapacity(1<<40 - free + reserve + left)
+	r.now += time.Second
+	prepare()
+	before := p.LogEnd()
+	for s.Admit() == nil && p.LogEnd() < 10_000 {
+		r.produce(p, 3)
+		r.flush()
+	}
+	r.write()
+	free, _ = mem.Free("/")
+	if err := s.Admit(); !errors.Is(err, ErrNoSpace) || p.LogEnd() == before || free < reserve-2*left {
+		t.Errorf("%v after %d records, %d bytes free", err, p.LogEnd()-before, free)
+	}
+	mem.SetCapacity(1 << 41)
+	prepare()
+	if err := s.Admit(); err != nil {
+		t.Errorf("refused with space: %v", err)
+	}
+}
+
 // TestLoadWhileWritingHeals: what moves from memory to the partition log while it
 // is loaded is loaded once.
 func TestLoadWhileWritingHeals(t *testing.T) {

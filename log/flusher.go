@@ -109,6 +109,7 @@ func (s *Store) writeRound(r *round) error {
 	if err := s.j.Append(e); err != nil {
 		return err
 	}
+	s.useFree(e.Bytes())
 	s.flush.unsynced = s.o.Durability != DurabilitySync
 	if f := s.o.Events.Round; f != nil {
 		f(e.Bytes(), e.Items(), s.o.Mono()-began)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path"
 	"strconv"
 	"strings"
@@ -64,6 +65,7 @@ func Open(o Options) (*Store, error) {
 		writeWake: make(chan struct{}, 1), prepareWake: make(chan struct{}, 1),
 		checkpointWake: make(chan struct{}, 1), retentionWake: make(chan struct{}, 1),
 	}
+	s.freeLeft.Store(math.MaxInt64)
 	s.flush.wake = make(chan struct{}, 1)
 	s.flush.entries = journal.NewRound(s.entryBytes())
 	s.mu.open = &round{number: 1}

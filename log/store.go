@@ -43,7 +43,10 @@ type Store struct {
 	bufs           sync.Pool // *[]byte for reading and combining writes
 
 	nextFreeCheck time.Duration // owner: PrepareStep
-	opening       sync.Mutex    // leaf: guards folder and epoch while partitions are opened
+	// freeLeft is what may be written before the free space is looked at again, so
+	// that no burst between two looks eats the reserve.
+	freeLeft atomic.Int64
+	opening  sync.Mutex // leaf: guards folder and epoch while partitions are opened
 	// deletedIDs are the topics whose deletion the journal told. Set by Open.
 	deletedIDs map[TopicID]bool
 	scratch    []byte // for encoding snapshots; owner: Open, then the check lock
