@@ -110,7 +110,11 @@ func (s *Store) PrepareStep() (next time.Duration, err error) {
 		s.checkFree()
 		s.nextFreeCheck = now + freeCheckInterval
 	}
+	room := s.j.Space().Room
 	next, perr := s.j.PrepareStep(now)
+	if grown := s.j.Space().Room - room; grown > 0 {
+		s.useFree(int(grown)) // unless a file is used again, which the next look finds
+	}
 	s.checkSpace()
 	if perr != nil {
 		s.warn("journal-prepare", perr.Error())
