@@ -119,8 +119,6 @@ func (b *Broker) storeOptions() log.Options {
 		SegmentWriteDelay:  v.SegmentWriteDelay,
 		DiskReserveBytes:   v.DiskReserveBytes,
 		InflateMaxBytes:    v.InflateMaxBytes,
-		CorruptionPolicy:   corruptionPolicies[v.CorruptionPolicy],
-		VerifyAlways:       v.VerifyAlways,
 		Now: func() time.Time {
 			_, wall := b.options.Clock.Now()
 			return time.UnixMilli(wall)
@@ -153,10 +151,6 @@ func (b *Broker) parallel() func(n int, f func(i int)) {
 
 var durabilities = map[string]log.Durability{
 	"sync": log.DurabilitySync, "interval": log.DurabilityInterval, "os": log.DurabilityOS,
-}
-
-var corruptionPolicies = map[string]log.CorruptionPolicy{
-	"refuse": log.CorruptionRefuse, "salvage": log.CorruptionSalvage, "truncate": log.CorruptionTruncate,
 }
 
 // coordinatorConfig is what the coordinator needs of the settings.

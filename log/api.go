@@ -91,19 +91,6 @@ const (
 	DurabilityOS
 )
 
-// CorruptionPolicy says what happens to a partition whose durable part is
-// damaged (kcoord.corruption.policy).
-type CorruptionPolicy uint8
-
-const (
-	// CorruptionRefuse leaves the partition closed and its files untouched.
-	CorruptionRefuse CorruptionPolicy = iota
-	// CorruptionSalvage keeps a copy and every valid batch.
-	CorruptionSalvage
-	// CorruptionTruncate cuts at the first damage, as Apache Kafka does.
-	CorruptionTruncate
-)
-
 // Options configures a store. Zero values of limits and intervals mean the
 // defaults named at the fields.
 type Options struct {
@@ -120,8 +107,6 @@ type Options struct {
 	SegmentWriteDelay  time.Duration // how long batches may wait for the partition log; 0: 5 ms; negative: none
 	DiskReserveBytes   int64         // 64 MiB; negative: none
 	InflateMaxBytes    int64         // 64 MiB: what a compressed batch may inflate to
-	CorruptionPolicy   CorruptionPolicy
-	VerifyAlways       bool // every CRC of user topics at start, not only after an unclean stop
 
 	// Now is the wall clock, for timestamps, file names and retention; Mono is
 	// the monotonic clock, for intervals.

@@ -67,7 +67,7 @@ func TestValues(t *testing.T) {
 		Setting{Name: "num.partitions", Value: " 3 "}, Setting{Name: "offsets.retention.minutes", Value: "90"},
 		Setting{Name: "auto.create.topics.enable", Value: "FALSE"}, Setting{Name: "connections.max.idle.ms", Value: "9223372036854775807"},
 		Setting{Name: "group.consumer.assignors", Value: "org.apache.kafka.coordinator.group.assignor.RangeAssignor, uniform"},
-		Setting{Name: "group.consumer.migration.policy", Value: "Upgrade"}, Setting{Name: "kcoord.verify", Value: "always"},
+		Setting{Name: "group.consumer.migration.policy", Value: "Upgrade"}, Setting{Name: "kcoord.durability", Value: "os"},
 		Setting{Name: "log.dirs", Value: "/data"}, Setting{Name: "broker.id", Value: "4"}, Setting{Name: "log.cleaner.io.buffer.load.factor", Value: "0.5"},
 		Setting{Name: "offsets.topic.compression.codec", Value: "4"}, Setting{Name: "kcoord.cluster.id", Value: "abc"},
 	)
@@ -76,7 +76,7 @@ func TestValues(t *testing.T) {
 	}
 	v := c.Values()
 	if v.NumPartitions != 3 || v.OffsetsRetention != 90*time.Minute || v.AutoCreateTopics || v.ConnectionsMaxIdle != 1<<63-1 ||
-		strings.Join(v.ConsumerAssignors, ",") != "range,uniform" || v.ConsumerMigrationPolicy != "upgrade" || !v.VerifyAlways ||
+		strings.Join(v.ConsumerAssignors, ",") != "range,uniform" || v.ConsumerMigrationPolicy != "upgrade" || v.Durability != "os" ||
 		v.LogDirs[0] != "/data" || v.NodeID != 4 || v.LogCleanerLoadFactor != 0.5 || v.OffsetsTopicCompressionCodec != 4 || v.ClusterID != "abc" {
 		t.Errorf("values %+v", v)
 	}

@@ -10,8 +10,6 @@ var kcoordProperties = []Property{
 	{Name: "kcoord.journal.max.bytes", Type: Long, Default: "268435456", Allowed: atLeast(64 << 20), Doc: "Size of the journal at which writes are refused until a checkpoint has freed some of it."},
 	{Name: "kcoord.segment.write.delay.ms", Type: Long, Default: "5", Allowed: atLeast(0), Doc: "How long durable batches may wait to be written to their partition's log together; ten times as long if it was written just before and nobody reads."},
 	{Name: "kcoord.disk.reserve.bytes", Type: Long, Default: "67108864", Allowed: atLeast(0), Doc: "Free space below which writes are refused."},
-	{Name: "kcoord.corruption.policy", Type: String, Default: "refuse", Allowed: oneOf("refuse", "salvage", "truncate"), Doc: "What happens to a log that is damaged where it was durable: refuse closes the partition, salvage skips the damage, truncate cuts there."},
-	{Name: "kcoord.verify", Type: String, Default: "unclean", Allowed: oneOf("unclean", "always"), Doc: "When checksums of all topics are verified at the start; those of the offsets topic always are."},
 	{Name: "kcoord.inflate.max.bytes", Type: Long, Default: "67108864", Allowed: atLeast(1 << 20), Doc: "Size up to which a compressed batch is decompressed."},
 	{Name: "kcoord.offsets.max.message.bytes", Type: Int, Default: "8388608", Allowed: atLeast(1 << 20), Doc: "Largest batch of the offsets topic, which bounds the size of a group."},
 }

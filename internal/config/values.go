@@ -78,8 +78,6 @@ type Values struct {
 	JournalMaxBytes       int64
 	SegmentWriteDelay     time.Duration
 	DiskReserveBytes      int64
-	CorruptionPolicy      string // kcoord.corruption.policy: refuse, salvage, truncate
-	VerifyAlways          bool   // kcoord.verify=always
 	InflateMaxBytes       int64
 	OffsetsMaxMessageSize int // max.message.bytes of __consumer_offsets
 
@@ -146,7 +144,6 @@ func (v *Values) bindings() map[string]any {
 		"kcoord.journal.max.bytes":                  &v.JournalMaxBytes,
 		"kcoord.segment.write.delay.ms":             &v.SegmentWriteDelay,
 		"kcoord.disk.reserve.bytes":                 &v.DiskReserveBytes,
-		"kcoord.corruption.policy":                  &v.CorruptionPolicy,
 		"kcoord.inflate.max.bytes":                  &v.InflateMaxBytes,
 		"kcoord.offsets.max.message.bytes":          &v.OffsetsMaxMessageSize,
 	}
@@ -164,7 +161,6 @@ func (v *Values) fill(c *Config) error {
 		store(into, name, c.Get(name))
 	}
 	v.ConsumerMigrationPolicy = strings.ToLower(v.ConsumerMigrationPolicy)
-	v.VerifyAlways = c.Get("kcoord.verify") == "always"
 	var err error
 	if v.NodeID, err = c.nodeID(); err != nil {
 		return err
