@@ -176,10 +176,10 @@ func (h *testHandler) OnClose(c Conn, err error) {
 	s := h.state(c)
 	s.closed.Store(true)
 	s.busy.Store(false)
-	h.closed.Add(1)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.reasons = append(h.reasons, err)
+	h.closed.Add(1) // last: who waits for it reads the reason
 }
 
 // reason returns why the n-th closed connection was closed.
