@@ -47,6 +47,14 @@ func appendTimeIndex(dst []byte, entries []timeEntry) []byte {
 	return dst
 }
 
+func indexEntryAt(b []byte) indexEntry {
+	return indexEntry{int32(binary.BigEndian.Uint32(b)), int32(binary.BigEndian.Uint32(b[4:]))}
+}
+
+func timeEntryAt(b []byte) timeEntry {
+	return timeEntry{int64(binary.BigEndian.Uint64(b)), int32(binary.BigEndian.Uint32(b[8:]))}
+}
+
 var errIndex = errors.New("index is not usable")
 
 // parseIndex decodes an offset index whose log has logSize bytes. Anything that
@@ -58,7 +66,7 @@ func parseIndex(b []byte, logSize int64) ([]indexEntry, error) {
 	entries := make([]indexEntry, 0, len(b)/indexEntrySize)
 	last := indexEntry{relative: -1, position: 0}
 	for ; len(b) > 0; b = b[indexEntrySize:] {
-		e := indexEntry{int32(binary.BigEndian.Uint32(b)), int32(binary.BigEndian.Uint32(b[4:]))}
+		e := indexEntryAt(b)
 		if e.relative <= last.relative || e.position <= last.position || int64(e.position) >= logSize {
 			return nil, fmt.Errorf("%w: entry (%d, %d) after (%d, %d) in a log of %d bytes",
 				errIndex, e.relative, e.position, last.relative, last.position, logSize)
@@ -76,7 +84,7 @@ func parseTimeIndex(b []byte) ([]timeEntry, error) {
 	entries := make([]timeEntry, 0, len(b)/timeEntrySize)
 	last := timeEntry{timestamp: -1, relative: 0}
 	for ; len(b) > 0; b = b[timeEntrySize:] {
-		e := timeEntry{int64(binary.BigEndian.Uint64(b)), int32(binary.BigEndian.Uint32(b[8:]))}
+		e := timeEntryAt(b)
 		// A first entry of zeros is what a power cut leaves of a sector that was not
 		// written.
 		zero := len(entries) == 0 && e == timeEntry{}

@@ -24,7 +24,7 @@ func completion(args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-const commands = "serve health version completion help"
+const commands = "serve health dump version completion help"
 
 func bashCompletion() string {
 	var cases, flags strings.Builder
@@ -45,6 +45,7 @@ func bashCompletion() string {
     completion) COMPREPLY=($(compgen -W "bash zsh fish" -- "$cur")); return;;
 ` + cases.String() + `  esac
   case "${COMP_WORDS[1]}" in
+    dump) COMPREPLY=($(compgen -W "--json --batches" -f -- "$cur")); return;;
     health|version|completion|help) [ "$COMP_CWORD" = 1 ] || return;;
   esac
   if [ "$COMP_CWORD" = 1 ] && [ "${cur#-}" = "$cur" ]; then
@@ -62,6 +63,7 @@ func fishCompletion() string {
 	b.WriteString("complete -c kcoord -f\n")
 	fmt.Fprintf(&b, "complete -c kcoord -n __fish_use_subcommand -a %q\n", commands)
 	b.WriteString("complete -c kcoord -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'\n")
+	b.WriteString("complete -c kcoord -n '__fish_seen_subcommand_from dump' -F -l json -l batches\n")
 	for _, row := range serveFlags {
 		fmt.Fprintf(&b, "complete -c kcoord -l %s -d %q", row.name, row.doc)
 		switch {

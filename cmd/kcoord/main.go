@@ -1,5 +1,5 @@
 // Command kcoord runs the broker: kcoord serve, or kcoord alone. It has a few
-// smaller commands (version, health, completion), and answers to the names of some
+// smaller commands (version, health, dump, completion), and answers to the names of some
 // of Kafka's scripts.
 package main
 
@@ -57,6 +57,7 @@ const usage = `kcoord is a broker for Kafka clients.
 
   kcoord [serve] [flags]   serve; without flags on 127.0.0.1:9092 with data in ./kcoord-data
   kcoord health [ADDRESS]  exit code 0 if a broker serves every group
+  kcoord dump FILE|DIR...  show what is in segments, journal files and checkpoints
   kcoord version
   kcoord completion bash|zsh|fish
 
@@ -73,6 +74,10 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	} else if len(args) > 0 && (args[0] == "--version" || args[0] == "-version") {
 		command = "version"
 	}
+	if command == "dump" && len(args) > 0 && isHelp(args[0]) {
+		fmt.Fprint(stdout, dumpUsage)
+		return exitOK
+	}
 	if command != "serve" && len(args) > 0 && isHelp(args[0]) {
 		command = "help"
 	}
@@ -81,6 +86,8 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 		return serve(args, environ, stdout, stderr)
 	case "health":
 		return health(args, environ, stdout, stderr)
+	case "dump":
+		return dump(args, stdout, stderr)
 	case "version":
 		fmt.Fprintln(stdout, versionLine())
 		return exitOK
@@ -90,7 +97,7 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 		fmt.Fprint(stdout, usage)
 		return exitOK
 	}
-	return fail(stderr, exitUsage, "no command %q; there are serve, health, version, completion and help", command)
+	return fail(stderr, exitUsage, "no command %q; there are serve, health, dump, version, completion and help", command)
 }
 
 func isHelp(arg string) bool { return arg == "-h" || arg == "--help" || arg == "-help" }

@@ -81,7 +81,7 @@ func TestUsageErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ args, environ, want string }{
-		{args: "fly", want: `no command "fly"; there are serve, health, version, completion and help`},
+		{args: "fly", want: `no command "fly"; there are serve, health, dump, version, completion and help`},
 		{args: "--data-directory d", want: "no flag --data-directory (nearest: --data-dir)"},
 		{args: "--whatever", want: "no flag --whatever; kcoord serve --help lists them"},
 		{args: "--port 9093", want: "no flag --port; kcoord serve --help lists them"},

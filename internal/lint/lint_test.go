@@ -23,7 +23,7 @@ const module = "github.com/kcoord/kcoord"
 
 // imports is the package graph: an arrow is an import, and there are no others.
 var imports = map[string][]string{
-	"cmd/kcoord":          {"broker", "log", "log/vfs", "log/record", "coordinator/records", "internal/config"},
+	"cmd/kcoord":          {"broker", "log", "log/journal", "log/vfs", "log/record", "coordinator/records", "internal/config", "internal/meta"},
 	"broker":              {"netloop", "wire", "coordinator", "coordinator/records", "compaction", "log", "log/record", "log/vfs", "internal/config", "internal/meta", "internal/metrics"},
 	"netloop":             {},
 	"wire":                {},

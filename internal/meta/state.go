@@ -103,7 +103,7 @@ func (s *State) Apply(record []byte) error {
 }
 
 func (n *Snapshot) applyTopic(r *reader) bool {
-	t := &Topic{ID: r.id(), Name: r.string(), Partitions: r.int32(), Created: r.int64(), Configs: r.configs()}
+	t := r.topic()
 	if !r.done() || t.Name == "" || t.ID == ([16]byte{}) || t.Partitions < 1 || t.Partitions > MaxPartitions ||
 		!sortConfigs(t.Configs) {
 		return false
@@ -129,11 +129,7 @@ func (n *Snapshot) applyPartitions(r *reader) bool {
 }
 
 func (n *Snapshot) applyConfigs(r *reader) bool {
-	b := r.take(1)
-	if b == nil {
-		return false
-	}
-	typ, name, configs := ResourceType(b[0]), r.string(), r.configs()
+	typ, name, configs := r.resourceType(), r.string(), r.configs()
 	if !r.done() || !sortConfigs(configs) {
 		return false
 	}

@@ -174,11 +174,7 @@ func (r *Round) Each(f func(p Piece)) {
 		b := e.buf[entryHead:]
 		for range e.items {
 			n := int(binary.BigEndian.Uint32(b[4:]))
-			f(Piece{
-				Kind: Kind(b[0]), Continued: b[1]&flagContinue != 0, GoesOn: b[1]&flagGoesOn != 0,
-				Topic: TopicID(b[8:24]), Partition: int32(binary.BigEndian.Uint32(b[24:])),
-				Data: b[itemHead : itemHead+n : itemHead+n],
-			})
+			f(pieceAt(b, n))
 			b = b[itemHead+n:]
 		}
 	}
