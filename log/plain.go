@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -89,6 +90,10 @@ func (p *Partition) adopt(rp recoveryPointRecord, files *segmentFiles, bases []i
 func (p *Partition) judge(g *segment, next, vouched int64, last bool) (int64, error) {
 	size := g.size.Load()
 	sc := newScanner(g.file, 0, size, true, nil)
+	// A batch that begins below next and at or above least belongs here: the one
+	// before it, or a jump of the offsets further up, is wrong. Below least it is what
+	// the disk held there earlier.
+	least := int64(math.MaxInt64)
 	for {
 		pos := sc.pos
 		b, err := sc.next()
@@ -97,15 +102,20 @@ func (p *Partition) judge(g *segment, next, vouched int64, last bool) (int64, er
 		}
 		var bad *scanError
 		switch {
+		case err == nil && b.LastOffset()-g.base > math.MaxInt32:
+			return next, g.corrupt(&scanError{pos, fmt.Errorf("offset %d is too far from the segment's base for an index", b.LastOffset())}, next)
 		case err == nil && b.BaseOffset() >= next:
 			if b.BaseOffset() > next && next >= vouched {
 				p.s.warn("plain-gap", fmt.Sprintf("%s: offsets %d to %d are missing", g.name(suffixLog), next, b.BaseOffset()-1))
 			}
-			next = b.NextOffset()
+			least, next = next, b.NextOffset()
 			p.epochs.add(b.LeaderEpoch(), b.BaseOffset())
 			continue
 		case err == nil:
 			bad = &scanError{pos, fmt.Errorf("base offset %d, expected %d", b.BaseOffset(), next)}
+			if b.BaseOffset() >= least {
+				return next, g.corrupt(bad, least)
+			}
 		case !errors.As(err, &bad):
 			return next, fmt.Errorf("log: reading %s: %w", g.name(suffixLog), err)
 		}

@@ -106,7 +106,25 @@ func (p *Partition) readSegment(g *segment, offset int64, maxBytes int, minOne b
 	if int64(whole) < first {
 		return dst[:at], fmt.Errorf("reading %s at %d: the batch there has changed", g.name(suffixLog), pos)
 	}
-	return dst[:at+whole], nil
+	sound, err := soundBatches(dst[at : at+whole])
+	if sound == 0 && err != nil {
+		return dst[:at], g.corrupt(&scanError{pos, err}, offset)
+	}
+	return dst[:at+sound], nil // what is damaged behind it is told of when it is asked for
+}
+
+// soundBatches is how many bytes of b, whole batches, come before one whose
+// checksum is wrong.
+func soundBatches(b []byte) (n int, err error) {
+	for n < len(b) {
+		batch := record.Batch(b[n:])
+		batch = batch[:batch.Size()]
+		if err := batch.Validate(); err != nil {
+			return n, err
+		}
+		n += len(batch)
+	}
+	return n, nil
 }
 
 // find returns the position and size of the first batch whose last offset is at

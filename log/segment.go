@@ -216,6 +216,9 @@ func (g *segment) trustIndex(index []indexEntry, times []timeEntry, size int64, 
 	}
 	times = slices.Clip(times)
 	t.timed = len(times)
+	if n := len(times); n > 0 && !g.holdsTime(times[n-1], floorIndex(index, int64(times[n-1].relative)), size, buf) {
+		return newTail(g.base), nil, nil, false
+	}
 	if n := len(times); n > 0 {
 		t.maxTime, t.maxTimeEnd = times[n-1].timestamp, g.base+int64(times[n-1].relative)
 		t.lastTimed = t.maxTime
@@ -227,6 +230,21 @@ func (g *segment) trustIndex(index []indexEntry, times []timeEntry, size int64, 
 	}
 	t.firstTime = b.MaxTimestamp()
 	return t, index, times, true
+}
+
+// holdsTime reports whether a batch from pos on ends where a time index entry says
+// and has its timestamp: the file may be another segment's.
+func (g *segment) holdsTime(e timeEntry, pos, size int64, buf []byte) bool {
+	s := newScanner(g.file, pos, size, false, buf)
+	for {
+		b, err := s.next()
+		if err != nil {
+			return false
+		}
+		if end := b.LastOffset() - g.base; end >= int64(e.relative) {
+			return end == int64(e.relative) && b.MaxTimestamp() == e.timestamp
+		}
+	}
 }
 
 // readIndexFiles decodes both files of a log that has size bytes.
