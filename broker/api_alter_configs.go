@@ -206,7 +206,7 @@ func alterOne(set map[string]string, find func(string) (*config.Property, bool),
 	}
 	p, known := find(c.Name)
 	if !known || p.Type != config.List {
-		return codeInvalidConfig, fmt.Sprintf("Config value %s is not allowed for config key: %s", strings.ToLower(c.Op.String()), c.Name)
+		return codeInvalidConfig, fmt.Sprintf("Can't %s to key %s because its type is not LIST.", c.Op, c.Name)
 	}
 	words := config.SplitList(current)
 	for _, word := range config.SplitList(*c.Value) {
@@ -242,7 +242,7 @@ func (b *Broker) checkConfigs(key configKey, set map[string]string, named []stri
 	default:
 		for _, name := range named {
 			if p, ok := config.Find(name); ok && (p.Mode == config.ReadOnly || key.name == "" && p.Mode == config.PerBroker) {
-				return codeInvalidRequest, fmt.Sprintf("Cannot update these configs dynamically: Set(%s)", name)
+				return codeInvalidRequest, fmt.Sprintf("Cannot update these configs dynamically: [%s]", name)
 			}
 		}
 		layer := config.DynamicBrokerSource

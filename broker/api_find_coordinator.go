@@ -33,10 +33,13 @@ func (b *Broker) findCoordinator(r *request, out []byte) ([]byte, netloop.Verdic
 		return r.answer(out, resp)
 	}
 	for _, key := range req.CoordinatorKeys {
-		code, _ := coordinatorError(req.CoordinatorType, r.version, key)
+		code, message := coordinatorError(req.CoordinatorType, r.version, key)
 		one := kmsg.NewFindCoordinatorResponseCoordinator()
 		one.Key, one.ErrorCode, one.NodeID, one.Host, one.Port = key, code, b.nodeID, host, port
-		one.ErrorMessage = new(string) // empty, as Kafka leaves it, error or not
+		if req.CoordinatorType >= coordinatorOfGroup && req.CoordinatorType <= coordinatorOfShare {
+			message = "" // Kafka has words for unknown types only
+		}
+		one.ErrorMessage = &message
 		if code != codeNone {
 			one.NodeID, one.Host, one.Port = -1, "", -1
 		}
@@ -64,7 +67,8 @@ func coordinatorError(keyType int8, version int16, key string) (code int16, mess
 // isShareKey reports whether key is group:topicId:partition (KIP-932).
 func isShareKey(key string) bool {
 	rest, partition, ok := cutLast(key)
-	if _, err := strconv.ParseUint(partition, 10, 31); !ok || err != nil {
+	// Kafka takes every int32, below zero, too.
+	if _, err := strconv.ParseInt(partition, 10, 32); !ok || err != nil {
 		return false
 	}
 	group, topic, ok := cutLast(rest)

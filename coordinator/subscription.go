@@ -6,8 +6,9 @@ import (
 )
 
 // subscription adds the topics of a consumer's subscription metadata to topics. It
-// reports whether the bytes could be parsed: an int16 version, of which all are
-// alike so far, and an array of topic names; what follows is not looked at.
+// reports whether the bytes could be parsed, as version 0 whatever version they
+// name: an int16 version, an array of topic names, nullable user data; what
+// follows is not looked at.
 func subscription(b []byte, topics map[string]struct{}) bool {
 	if len(b) < 6 || int16(binary.BigEndian.Uint16(b)) < 0 {
 		return false
@@ -28,5 +29,9 @@ func subscription(b []byte, topics map[string]struct{}) bool {
 		}
 		b = b[2+size:]
 	}
-	return n == 0
+	if n != 0 || len(b) < 4 {
+		return false
+	}
+	userData := int32(binary.BigEndian.Uint32(b))
+	return userData == -1 || userData >= 0 && int(userData) <= len(b)-4
 }

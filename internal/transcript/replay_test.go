@@ -45,7 +45,7 @@ func TestReplay(t *testing.T) {
 }
 
 func replay(t *testing.T, steps []Step) {
-	b, err := broker.New(broker.Options{})
+	b, err := broker.New(broker.Options{Properties: Settings(steps)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,12 @@
 //	a recv                     print the next answer on a
 //	a silent 300ms             print whether an answer arrives within that time
 //	let m1 = MemberID          name a value of the last answer; it prints as $m1 and may stand in requests
+//	a ApiVersions/0 | ErrorCode, ApiKeys[ApiKey=11]    print only these parts of the answer
+//	a OffsetFetch/7 {...} | sorted    print every list sorted: its order follows Kafka's hash maps
 //	a raw 0000000a ff          send bytes; print the answer's length, or that the connection was closed
 //	a close                    close the connection
+//	text x = 4097 "é"          $x stands for that text so many times
+//	broker group.max.size=2    the script is for a broker with this setting
 //	sleep 200ms
 //	----
 //	{ErrorCode: 79, MemberID: "$m1"}
@@ -142,6 +146,10 @@ func (r *Runner) Run(command string) (string, error) {
 		return "", err
 	case "let":
 		return "", r.let(words)
+	case "text":
+		return "", r.text(command)
+	case "broker":
+		return "", r.settings(words[1:])
 	}
 	c, ok := r.conns[words[0]]
 	if !ok {
@@ -163,15 +171,59 @@ func (r *Runner) let(words []string) error {
 	if err != nil {
 		return err
 	}
-	r.names = slices.DeleteFunc(r.names, func(b binding) bool { return b.name == words[1] })
-	r.names = append(r.names, binding{words[1], value})
+	r.bind(words[1], value)
+	return nil
+}
+
+func (r *Runner) bind(name, value string) {
+	r.names = slices.DeleteFunc(r.names, func(b binding) bool { return b.name == name })
+	r.names = append(r.names, binding{name, value})
+}
+
+func (r *Runner) text(command string) error {
+	var name, value string
+	var n int
+	if _, err := fmt.Sscanf(command, "text %s = %d %q", &name, &n, &value); err != nil {
+		return fmt.Errorf("text NAME = COUNT \"TEXT\" expected: %w", err)
+	}
+	r.bind(name, strings.Repeat(value, n))
+	return nil
+}
+
+// Settings returns the properties that a script's broker needs.
+func Settings(steps []Step) map[string]string {
+	props := map[string]string{}
+	for _, s := range steps {
+		if words := strings.Fields(s.Command); words[0] == "broker" {
+			for _, w := range words[1:] {
+				name, value, _ := strings.Cut(w, "=")
+				props[name] = value
+			}
+		}
+	}
+	return props
+}
+
+// settings checks that the broker has the settings that a script is for.
+func (r *Runner) settings(wanted []string) error {
+	for _, w := range wanted {
+		name, value, _ := strings.Cut(w, "=")
+		out, err := r.Run(fmt.Sprintf(`settings DescribeConfigs/4 {"Resources": [{"ResourceType": 4, "ResourceName": "1", "ConfigNames": [%q]}]} | Resources[0].Configs[0].Value`, name))
+		if err != nil {
+			return err
+		}
+		if !strings.HasSuffix(out, fmt.Sprintf(": %q\n", value)) {
+			return fmt.Errorf("the script is for a broker with %s, not %s", w, strings.TrimSpace(out))
+		}
+	}
 	return nil
 }
 
 func (r *Runner) onConn(c *conn, words []string, rest string) (string, error) {
 	switch words[1] {
 	case "recv":
-		return r.receive(c)
+		_, paths := cutPaths(rest)
+		return r.receive(c, paths)
 	case "silent":
 		d, err := time.ParseDuration(words[2])
 		if err != nil {
@@ -186,23 +238,42 @@ func (r *Runner) onConn(c *conn, words []string, rest string) (string, error) {
 		return c.raw(strings.Join(words[2:], ""))
 	}
 	async := strings.HasSuffix(rest, "&")
-	head, body, _ := strings.Cut(strings.TrimSuffix(rest, "&"), " ")
+	rest, paths := cutPaths(strings.TrimSuffix(rest, "&"))
+	head, body, _ := strings.Cut(rest, " ")
 	if err := c.send(head, r.show(body)); err != nil {
 		return "", err
 	}
 	if async {
 		return "", nil
 	}
-	return r.receive(c)
+	return r.receive(c, paths)
 }
 
-func (r *Runner) receive(c *conn) (string, error) {
+// cutPaths takes the parts of the answer that are to be printed off a command.
+func cutPaths(rest string) (command string, paths []string) {
+	command, list, ok := strings.Cut(rest, " | ")
+	if !ok {
+		return rest, nil
+	}
+	for _, p := range strings.Split(list, ",") {
+		paths = append(paths, strings.TrimSpace(p))
+	}
+	return command, paths
+}
+
+func (r *Runner) receive(c *conn, paths []string) (string, error) {
 	resp, text, err := c.receive()
 	if err != nil || resp == nil {
 		return text, err
 	}
 	r.last = resp
-	return format(resp, r.hide) + "\n", nil
+	switch {
+	case paths == nil:
+		return format(resp, r.hide, false) + "\n", nil
+	case paths[0] == "sorted":
+		return format(resp, r.hide, true) + "\n", nil
+	}
+	return pick(resp, paths, r.hide)
 }
 
 // show puts values in for names, hide names for values: longest first, so that

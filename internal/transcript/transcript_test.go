@@ -42,7 +42,7 @@ func TestFillAndFormat(t *testing.T) {
 	topic := kmsg.NewDeleteTopicsResponseTopic()
 	topic.TopicID = [16]byte{1}
 	resp.Topics = append(resp.Topics, topic)
-	text := format(resp, func(s string) string { return s })
+	text := format(resp, func(s string) string { return s }, false)
 	if want := `{Topics: [{TopicID: "AQAAAAAAAAAAAAAAAAAAAA", ErrorCode: 0}]}`; text != want {
 		t.Errorf("formatted %s, want %s", text, want)
 	}

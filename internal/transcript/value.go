@@ -3,9 +3,11 @@ package transcript
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -140,18 +142,18 @@ const lineWidth = 110
 // error codes.
 //
 // Lists of members and of all groups are sorted by what hide makes of them: their
-// order follows Kafka's hash maps and so the random part of member ids.
-func format(message any, hide func(string) string) string {
-	p := printer{hide}
+// order follows Kafka's hash maps and so the random part of member ids. With
+// sorted, every list is.
+func format(message any, hide func(string) string, sorted bool) string {
+	p := printer{hide, sorted}
 	v := reflect.ValueOf(message).Elem()
-	def := reflect.New(v.Type())
-	if d, ok := def.Interface().(interface{ Default() }); ok {
-		d.Default()
-	}
-	return p.render(v, def.Elem(), "")
+	return p.render(v, defaults(v.Type()), "")
 }
 
-type printer struct{ hide func(string) string }
+type printer struct {
+	hide   func(string) string
+	sorted bool
+}
 
 func (p printer) render(v, def reflect.Value, indent string) string {
 	switch v.Kind() {
@@ -193,18 +195,14 @@ func (p printer) renderSlice(v reflect.Value, indent string) string {
 		e := v.Index(i)
 		def := reflect.Value{}
 		if e.Kind() == reflect.Struct {
-			fresh := reflect.New(e.Type())
-			if d, ok := fresh.Interface().(interface{ Default() }); ok {
-				d.Default()
-			}
-			def = fresh.Elem()
+			def = defaults(e.Type())
 		}
 		parts[i] = p.render(e, def, indent+"  ")
 	}
 	if e := v.Type().Elem(); e.Kind() == reflect.Struct {
 		_, member := e.FieldByName("MemberID")
 		_, listed := e.FieldByName("GroupState")
-		if member || listed {
+		if p.sorted || member || listed {
 			slices.SortStableFunc(parts, func(a, b string) int { return strings.Compare(p.hide(a), p.hide(b)) })
 		}
 	}
@@ -242,25 +240,30 @@ func join(open string, parts []string, end, indent string) string {
 	return open + "\n" + inner + strings.Join(parts, ",\n"+inner) + "\n" + indent + end
 }
 
+// pick writes the values at some paths of a message, one a line.
+func pick(message any, paths []string, hide func(string) string) (string, error) {
+	var b strings.Builder
+	for _, path := range paths {
+		v, def, err := find(message, path)
+		text := "(none)"
+		if err == nil {
+			text = printer{hide: hide}.render(v, def, "")
+		} else if !errors.Is(err, errNoElement) {
+			return "", err
+		}
+		b.WriteString(path + ": " + text + "\n")
+	}
+	return b.String(), nil
+}
+
 // lookup finds the value at a path such as Topics[0].TopicID, as text.
 func lookup(message any, path string) (string, error) {
-	v := reflect.ValueOf(message).Elem()
-	for _, part := range strings.Split(path, ".") {
-		name, index, indexed := strings.Cut(strings.TrimSuffix(part, "]"), "[")
-		v = v.FieldByName(name)
-		if !v.IsValid() {
-			return "", fmt.Errorf("no field %s in the answer", name)
-		}
-		if indexed {
-			n, err := strconv.Atoi(index)
-			if err != nil || n >= v.Len() {
-				return "", fmt.Errorf("no element %s in %s", index, name)
-			}
-			v = v.Index(n)
-		}
-		for v.Kind() == reflect.Pointer && !v.IsNil() {
-			v = v.Elem()
-		}
+	v, _, err := find(message, path)
+	if err != nil {
+		return "", err
+	}
+	for v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
 	}
 	if v.Kind() == reflect.String {
 		return v.String(), nil
@@ -270,4 +273,56 @@ func lookup(message any, path string) (string, error) {
 		return u, nil
 	}
 	return s, nil
+}
+
+// find follows a path: names of fields, each with the index of an element
+// (Topics[0]) or with a field that tells which one (ApiKeys[ApiKey=11]). Of a
+// struct it returns the defaults, too.
+func find(message any, path string) (v, def reflect.Value, err error) {
+	v = reflect.ValueOf(message).Elem()
+	for _, m := range pathParts.FindAllStringSubmatch(path, -1) {
+		name, index, indexed := m[1], m[3], m[2] != ""
+		for v.Kind() == reflect.Pointer && !v.IsNil() {
+			v = v.Elem()
+		}
+		v = v.FieldByName(name)
+		if !v.IsValid() {
+			return v, def, fmt.Errorf("no field %s in the answer", name)
+		}
+		if indexed {
+			if v, err = element(v, index); err != nil {
+				return v, def, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	if v.Kind() == reflect.Struct {
+		def = defaults(v.Type())
+	}
+	return v, def, nil
+}
+
+var errNoElement = errors.New("no element")
+
+// pathParts finds the names of a path, each with what stands in brackets behind it.
+var pathParts = regexp.MustCompile(`(\w+)(\[([^\]]*)\])?`)
+
+func element(list reflect.Value, index string) (reflect.Value, error) {
+	field, want, keyed := strings.Cut(index, "=")
+	n, err := strconv.Atoi(index)
+	for i := range list.Len() {
+		e := list.Index(i)
+		if (keyed && fmt.Sprint(e.FieldByName(field)) == want) || (!keyed && err == nil && i == n) {
+			return e, nil
+		}
+	}
+	return list, fmt.Errorf("%w %s", errNoElement, index)
+}
+
+// defaults makes a struct of a type that holds its defaults.
+func defaults(t reflect.Type) reflect.Value {
+	fresh := reflect.New(t)
+	if d, ok := fresh.Interface().(interface{ Default() }); ok {
+		d.Default()
+	}
+	return fresh.Elem()
 }
