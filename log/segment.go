@@ -216,10 +216,13 @@ func (g *segment) trustIndex(index []indexEntry, times []timeEntry, size int64, 
 	}
 	times = slices.Clip(times)
 	t.timed = len(times)
-	if n := len(times); n > 0 && !g.holdsTime(times[n-1], floorIndex(index, int64(times[n-1].relative)), size, buf) {
+	switch n := len(times); {
+	case n == 0 && len(index) > 0: // each offset index entry had its chance of one
 		return newTail(g.base), nil, nil, false
-	}
-	if n := len(times); n > 0 {
+	case n > 0:
+		if !g.holdsTime(times[n-1], floorIndex(index, int64(times[n-1].relative)), size, buf) {
+			return newTail(g.base), nil, nil, false
+		}
 		t.maxTime, t.maxTimeEnd = times[n-1].timestamp, g.base+int64(times[n-1].relative)
 		t.lastTimed = t.maxTime
 	}
