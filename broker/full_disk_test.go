@@ -13,7 +13,8 @@ import (
 )
 
 // A start that finds no space for the partition logs serves what the journal
-// holds, refuses writes, and takes them again when there is space.
+// holds, refuses writes as soon as the partition logs are to be written, and takes
+// them again when there is space.
 func TestStartOnFullDisk(t *testing.T) {
 	fs := crashable(t)
 	b, tr := newTest(t, Options{DataDir: "data", FS: fs.fs})
@@ -44,18 +45,22 @@ func TestStartOnFullDisk(t *testing.T) {
 		if g := resp.Groups[0]; g.ErrorCode != 0 || g.Topics[0].Partitions[0].Offset != 7 {
 			t.Errorf("group %s: %+v, want offset 7", group, g)
 		}
-		if code := commitCode(t, c, commitRequest(group, "", -1, "t", 8, 0)); code != codeCoordinatorNotAvailable {
-			t.Errorf("commit of %s on a full disk: code %d", group, code)
+	}
+	commitUntil := func(group string, want int16) {
+		t.Helper()
+		code := int16(-1)
+		for deadline := time.Now().Add(10 * time.Second); code != want && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			code = commitCode(t, c, commitRequest(group, "", -1, "t", 8, 0))
 		}
+		if code != want {
+			t.Errorf("commit of %s: code %d, want %d", group, code, want)
+		}
+	}
+	for _, group := range groups {
+		commitUntil(group, codeCoordinatorNotAvailable)
 	}
 	full.Store(false)
 	for _, group := range groups {
-		code := int16(-1)
-		for deadline := time.Now().Add(10 * time.Second); code != 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-			code = commitCode(t, c, commitRequest(group, "", -1, "t", 8, 0))
-		}
-		if code != 0 {
-			t.Errorf("commit of %s with space: code %d", group, code)
-		}
+		commitUntil(group, 0)
 	}
 }

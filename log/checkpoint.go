@@ -17,6 +17,7 @@ import (
 type checkpointer struct {
 	sync.Mutex // held for a whole checkpoint
 	last       time.Duration
+	rests      time.Duration // until when no checkpoint is made after a recovery
 	lastKafka  time.Duration // when Kafka's checkpoint files were written
 	requested  atomic.Bool
 	// replay is where replay begins for the snapshot on disk. Guarded by mu; read
@@ -61,6 +62,9 @@ func (s *Store) CheckpointStep() (next time.Duration, err error) {
 	due := s.check.last + s.o.CheckpointInterval
 	if now < due && !s.check.requested.Load() && !s.checkpointDueBytes() {
 		return due - now, nil
+	}
+	if now < s.check.rests && s.j.Space().Used < s.o.JournalMaxBytes/2 {
+		return s.check.rests - now, nil
 	}
 	s.check.requested.Store(false)
 	err = s.Checkpoint()

@@ -89,6 +89,9 @@ type diskState struct {
 	syncFailed bool
 	// foreign: the folder is not this partition's and must not be touched.
 	foreign bool
+	// excess: the active segment's file may go on behind its tail, with what a crash
+	// left there and nobody reads. Cut off before the log counts as written.
+	excess bool
 	// metaUnsynced: partition.metadata was written and not synced.
 	metaUnsynced bool
 	noSpace      bool // counted in Store.outOfSpace

@@ -252,10 +252,13 @@ func (p *Partition) Load(f func(b record.Batch) error) error {
 			f(p.topic.Load().Name, p.n, done, total)
 		}
 	}
-	for _, b := range pending {
-		if err := f(b); err != nil {
-			return err
+	for i, b := range pending {
+		if b.NextOffset() > start {
+			if err := f(b); err != nil {
+				return err
+			}
 		}
+		pending[i] = nil
 	}
 	return nil
 }
@@ -273,13 +276,21 @@ func (p *Partition) loadView() (parts []loadPart, pending []record.Batch, err er
 	p.disk.Lock()
 	defer p.disk.Unlock()
 	p.s.mu.Lock()
+	due := p.s.o.Mono()
+	if p.slot.place != 0 {
+		due = p.slot.due
+	}
 	p.takeQueueLocked()
 	if len(p.disk.pending) > 0 {
-		p.s.mu.queued.add(p, p.s.o.Mono())
+		p.s.mu.queued.add(p, due)
 	}
 	p.s.mu.Unlock()
 	for _, b := range p.disk.pending {
-		pending = append(pending, append(record.Batch(nil), b.data...))
+		data := record.Batch(b.data)
+		if !b.kept {
+			data = append(record.Batch(nil), data...)
+		}
+		pending = append(pending, data)
 	}
 	for _, g := range p.list() {
 		if !g.acquire() {

@@ -32,19 +32,28 @@ func (s *Store) recover(sn *snapshot) error {
 		return s.journalError(err)
 	}
 	s.j = j
-	tail, err := s.scanJournal()
+	var found replay
+	tail, err := s.scanJournal(&found)
 	if err != nil {
 		return err
 	}
 	s.folder.TookJournal = s.o.Mono() - began
 	began = s.o.Mono()
+	// The journal's newest entries are written again so that they are durable before
+	// anything of them is shown.
+	if tail.Lost == 0 {
+		if err := s.j.RewriteTail(); err != nil {
+			return err
+		}
+	}
 	if err := s.openPartitions(sn, false); err != nil {
 		return err
 	}
-	if err := s.replayJournal(); err != nil {
+	if err := s.replayJournal(&found); err != nil {
 		return err
 	}
 	s.folder.TookPartitions = s.o.Mono() - began
+	s.check.rests = s.o.Mono() + recoveredRest
 	s.epoch++
 	if tail.Lost > 0 {
 		return s.startOver(tail)
@@ -64,31 +73,21 @@ func (s *Store) journalError(err error) error {
 	return fmt.Errorf("%w: %w; restore the folder from a copy, or start with an empty one", ErrDamaged, err)
 }
 
-// scanJournal reads the journal, applies its metadata, decides where it ends,
-// and writes its newest entries again so that they are durable before anything
-// of them is shown.
-func (s *Store) scanJournal() (journal.Tail, error) {
+// scanJournal reads the journal, applies its metadata, collects its batches, and
+// decides where it ends.
+func (s *Store) scanJournal(found *replay) (tail journal.Tail, err error) {
 	s.deletedIDs = map[TopicID]bool{}
-	tail, err := s.j.Scan(func(it *journal.Item) error {
-		s.folder.ReplayedBytes += int64(len(it.Data))
-		if it.Kind != journal.Metadata {
-			return nil
+	var untidy error
+	each(s.o.Parallel, 2, func(i int) {
+		if i == 0 {
+			untidy = s.j.Tidy()
+		} else {
+			tail, err = s.j.Scan(replayKept, func(it *journal.Item) error { return s.scanned(it, found) })
 		}
-		if id, ok := topicOf(it.Data); ok && it.Data[0] == kindTopicDeleted {
-			s.deletedIDs[id] = true
-		}
-		if it.Data[0] == kindStart {
-			r, err := parseStart(it.Data)
-			if err != nil {
-				return fmt.Errorf("%w: journal entry %s: %w", ErrDamaged, it.Entry, err)
-			}
-			s.epoch = max(s.epoch, r.epoch)
-		}
-		if err := s.applyMetadata(it.Data); err != nil {
-			return fmt.Errorf("journal entry %s: %w", it.Entry, err)
-		}
-		return nil
 	})
+	if err == nil {
+		err = untidy
+	}
 	if err != nil {
 		return tail, s.journalError(err)
 	}
@@ -96,10 +95,56 @@ func (s *Store) scanJournal() (journal.Tail, error) {
 	if len(tail.Torn) > 0 {
 		s.saveTorn(&tail)
 	}
-	if tail.Lost > 0 {
-		return tail, nil
+	return tail, nil
+}
+
+// scanned takes one item of the journal.
+func (s *Store) scanned(it *journal.Item, found *replay) error {
+	s.folder.ReplayedBytes += int64(len(it.Data))
+	if it.Kind == journal.Metadata {
+		return s.scannedMetadata(it)
 	}
-	return tail, s.j.RewriteTail()
+	if found.rest.Sequence > 0 {
+		return nil
+	}
+	b := record.Batch(it.Data)
+	if !it.Kept {
+		if !it.Joined {
+			found.rest = it.Entry
+			return nil
+		}
+		b = append(record.Batch(nil), it.Data...)
+	}
+	if err := batchHeader(b, it.Entry); err != nil {
+		return err
+	}
+	found.batches = append(found.batches, replayed{TopicID(it.Topic), it.Partition, b, it.Entry})
+	return nil
+}
+
+// batchHeader checks what the entry's checksum does not vouch for.
+func batchHeader(b record.Batch, at journal.Position) error {
+	if err := b.ValidateHeader(); err != nil {
+		return fmt.Errorf("%w: journal entry %s holds a batch that is none: %w", ErrDamaged, at, err)
+	}
+	return nil
+}
+
+func (s *Store) scannedMetadata(it *journal.Item) error {
+	if id, ok := topicOf(it.Data); ok && it.Data[0] == kindTopicDeleted {
+		s.deletedIDs[id] = true
+	}
+	if it.Data[0] == kindStart {
+		r, err := parseStart(it.Data)
+		if err != nil {
+			return fmt.Errorf("%w: journal entry %s: %w", ErrDamaged, it.Entry, err)
+		}
+		s.epoch = max(s.epoch, r.epoch)
+	}
+	if err := s.applyMetadata(it.Data); err != nil {
+		return fmt.Errorf("journal entry %s: %w", it.Entry, err)
+	}
+	return nil
 }
 
 // keptTorn is how many files of torn bytes are kept.
@@ -140,84 +185,6 @@ func (s *Store) startOver(tail journal.Tail) error {
 		return err
 	}
 	return s.writeStart()
-}
-
-// replayJournal gives every batch of the journal to its partition: those below
-// the recovery point are there, the next ones are written.
-func (s *Store) replayJournal() error {
-	err := s.j.Replay(func(it *journal.Item) error {
-		if it.Kind != journal.Batch {
-			return nil
-		}
-		b := record.Batch(it.Data)
-		if err := b.ValidateHeader(); err != nil { // the entry's checksum covers the rest
-			return fmt.Errorf("%w: journal entry %s holds a batch that is none: %w", ErrDamaged, it.Entry, err)
-		}
-		p := s.Partition(TopicID(it.Topic), it.Partition)
-		if p == nil {
-			return nil // the topic was deleted later on
-		}
-		return p.replay(b, it.Entry)
-	})
-	if err != nil {
-		return s.journalError(err)
-	}
-	return s.inParallel(func(p *Partition) error {
-		p.disk.Lock()
-		defer p.disk.Unlock()
-		_ = p.writeLocked() // what finds no room stays queued, and is in the journal
-		return nil
-	})
-}
-
-// replay takes a batch from the journal: large ones are written at once, of small
-// ones a copy is queued until enough has gathered.
-func (p *Partition) replay(b record.Batch, at journal.Position) error {
-	if b.LastOffset() < p.end {
-		return nil // below the recovery point
-	}
-	if b.BaseOffset() != p.end {
-		return fmt.Errorf("%w: journal entry %s holds offsets %d to %d of %s, whose log ends at %d",
-			ErrDamaged, at, b.BaseOffset(), b.LastOffset(), p, p.end)
-	}
-	s := p.s
-	s.mu.Lock()
-	q := s.mu.newBatch(p)
-	direct := len(b) >= replayDirect && p.disk.retries == 0
-	if q.data = b; !direct {
-		q.build.Buf = append(q.build.Buf[:0], b...)
-		q.data = q.build.Buf
-	}
-	q.first, q.next, q.at = b.BaseOffset(), b.NextOffset(), at
-	p.queue = append(p.queue, q)
-	p.queueBytes += len(b)
-	s.mu.behind += len(b)
-	s.mu.queued.add(p, 0)
-	p.end, p.inflightEnd = q.next, q.next
-	full := direct || p.queueBytes >= writeMost && p.disk.retries == 0
-	s.mu.Unlock()
-	p.logEnd.Store(p.end)
-	p.durable.Store(p.end)
-	if full {
-		p.disk.Lock()
-		_ = p.writeLocked() // what finds no room stays queued
-		p.disk.Unlock()
-		if direct {
-			p.keepPending(b)
-		}
-	}
-	return nil
-}
-
-// replayDirect is from which size on a batch is written without being copied.
-const replayDirect = 16 << 10
-
-// keepPending makes the last pending batch, if it still is b, independent of the
-// journal's buffer.
-func (p *Partition) keepPending(b record.Batch) {
-	if n := len(p.disk.pending); n > 0 && &p.disk.pending[n-1].data[0] == &b[0] {
-		p.disk.pending[n-1].data = append([]byte(nil), b...)
-	}
 }
 
 // openPartitions opens the logs of all partitions that Metadata knows, each up
@@ -329,6 +296,10 @@ func (p *Partition) closeDamaged(err error) {
 	s := p.s
 	releaseAll(p.list())
 	p.segments.Store(nil)
+	if p.disk.excess {
+		p.disk.excess = false
+		_ = truncateFile(s.fs, path.Join(p.disk.dir, segmentName(p.disk.rpBase, suffixLog)), p.disk.rpPosition)
+	}
 	err = fmt.Errorf("%w: %s is closed: %w", ErrStorage, p, err)
 	p.failed.Store(&failure{err: err, permanent: true})
 	s.opening.Lock()
@@ -443,11 +414,10 @@ func (p *Partition) cut(rp recoveryPointRecord, files *segmentFiles) error {
 		p.disk.dirUnsynced, p.disk.dirty = true, true
 	}
 	if ok && have > rp.position {
-		if err := changed(truncateFile(s.fs, path.Join(dir, segmentName(rp.base, suffixLog)), rp.position)); err != nil {
-			return err
-		}
+		// The bytes beyond are written again in place, usually the same ones; to free
+		// the blocks now and take new ones costs a start many milliseconds.
 		files.logs[rp.base] = rp.position
-		p.disk.dirty = true
+		p.disk.dirty, p.disk.excess = true, true
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ type batch struct {
 	build    record.Builder
 	building bool
 	data     []byte // the whole batch, base offset and epoch stamped
+	kept     bool   // data is not in build's buffer and stays as it is
 	// Invariant: first <= next-1, and next is the next batch's first.
 	first, next int64
 	// at is where the journal entry begins that holds the batch, or an earlier

@@ -88,7 +88,7 @@ func (p *Partition) writeLocked() error {
 	s.mu.Lock()
 	p.takeQueueLocked()
 	s.mu.Unlock()
-	if len(p.disk.pending) == 0 {
+	if len(p.disk.pending) == 0 && !p.disk.excess {
 		return p.Err()
 	}
 	if p.disk.removed {
@@ -100,10 +100,31 @@ func (p *Partition) writeLocked() error {
 			return p.writeFailed(err)
 		}
 	}
+	if err := p.cutExcess(); err != nil {
+		return p.writeFailed(err)
+	}
 	p.writeHealed()
 	if f := s.o.OnAdvance; f != nil {
 		f(p.id, p.n, p.hw.Load())
 	}
+	return nil
+}
+
+// cutExcess ends the active segment's file behind its tail. REQUIRES p.disk.
+func (p *Partition) cutExcess() error {
+	g := p.active()
+	if !p.disk.excess || g == nil {
+		return nil
+	}
+	size, err := g.file.Size()
+	if err == nil && size > g.tail.size {
+		err = g.file.Truncate(g.tail.size)
+		g.unsynced = true
+	}
+	if err != nil {
+		return fmt.Errorf("cutting %s at %d: %w", g.name(suffixLog), g.tail.size, err)
+	}
+	p.disk.excess = false
 	return nil
 }
 
@@ -273,6 +294,9 @@ func (p *Partition) roll(base int64) error {
 	}
 	old := p.active()
 	if old != nil {
+		if err := p.cutExcess(); err != nil {
+			return err
+		}
 		old.closeTimes()
 		if err := old.writeIndexes(s.fs); err != nil {
 			s.warn("index-write", err.Error()) // rebuilt when needed

@@ -106,7 +106,7 @@ func BenchmarkOpen(b *testing.B) {
 	for range b.N {
 		j, err := Open(o, First())
 		must(b, err)
-		tail, err := j.Scan(func(*Item) error { return nil })
+		tail, err := j.Scan(keepBytes, func(*Item) error { return nil })
 		if must(b, err); tail.Entries != 10_000 {
 			b.Fatalf("%+v", tail)
 		}

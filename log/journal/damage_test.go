@@ -289,7 +289,7 @@ func TestVisitorRefuses(t *testing.T) {
 	j, err := Open(o, First())
 	must(t, err)
 	unknown := errors.New("kind 99")
-	if _, err := j.Scan(func(*Item) error { return unknown }); !errors.Is(err, unknown) {
+	if _, err := j.Scan(keepBytes, func(*Item) error { return unknown }); !errors.Is(err, unknown) {
 		t.Errorf("error %v", err)
 	}
 }

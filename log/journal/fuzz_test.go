@@ -66,7 +66,7 @@ func FuzzScan(f *testing.F) {
 			must(t, err)
 			defer j.Close()
 			var got []string
-			tail, err := j.Scan(func(it *Item) error {
+			tail, err := j.Scan(keepBytes, func(it *Item) error {
 				if total += len(it.Data); it.Kind == Batch && len(it.Data) < minBatch {
 					t.Errorf("a batch of %d bytes", len(it.Data))
 				}
@@ -77,7 +77,7 @@ func FuzzScan(f *testing.F) {
 				return got, tail, err
 			}
 			again := 0
-			must(t, j.Replay(func(it *Item) error {
+			must(t, j.Replay(j.mu.replay, func(it *Item) error {
 				if string(it.Data) != got[again] {
 					t.Error("Replay differs from Scan")
 				}

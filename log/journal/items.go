@@ -12,7 +12,7 @@ type joiner struct {
 	size    int  // bytes of it so far; also when nobody asks for them
 	buf     []byte
 	loose   bool // the first piece seen may continue one that was not
-	broken  bool // it did, and is not handed out
+	broken  bool // it does, and is not handed out
 }
 
 // items checks an entry's items and hands them out. All are checked before the
@@ -87,6 +87,7 @@ func (s *walk) item(e *entry, b []byte) error {
 	if p.loose {
 		p.loose = false
 		p.pending, p.item, p.size, p.buf = continues, it, 0, p.buf[:0]
+		p.broken = continues
 	}
 	switch {
 	case continues != p.pending:
@@ -118,6 +119,7 @@ func (s *walk) item(e *entry, b []byte) error {
 		return nil
 	}
 	it.Data, it.Entry, it.EntryKind = data, s.at, e.kind
+	it.Joined, it.Kept = continues, s.w.kept && !continues
 	return s.visi(&it)
 }
 

@@ -24,6 +24,9 @@ type Options struct {
 	MaxSpares      int   // prepared files kept at most; 0: DefaultMaxSpares
 	MaxJoinedBytes int   // largest item joined from pieces; 0: DefaultMaxJoinedBytes
 
+	// Parallel, if set, calls f for 0 to n-1, several at a time, and returns when
+	// all calls have.
+	Parallel func(n int, f func(i int))
 	// OnWant, if set, is called by Append when the preparer has something to do.
 	// It is called with no lock held and must not block.
 	OnWant func()
@@ -102,7 +105,8 @@ type Journal struct {
 	written int64
 	rate    rateWindow // owner: the preparer
 
-	tail  Tail // of Scan
+	below []int64 // files that Open found below where replay begins; for Tidy
+	tail  Tail    // of Scan
 	start *Round
 }
 
@@ -171,9 +175,9 @@ func fileNumbers(fs vfs.FS, dir string) ([]int64, error) {
 }
 
 // Open opens the journal of a folder whose snapshot says that replay begins at
-// at. It makes the folder's names durable, removes what is below the snapshot or
-// half prepared, and checks that all other files are there and belong to the
-// folder (*CorruptionError). Scan must be called next.
+// at. It removes a file that is half prepared, and checks that all other files are
+// there and belong to the folder (*CorruptionError). Scan and Tidy must be called
+// next, before anything else; they may run side by side.
 func Open(o Options, at Position) (*Journal, error) {
 	j, numbers, err := newJournal(o, at)
 	if err != nil {
@@ -190,15 +194,10 @@ func (j *Journal) open(numbers []int64, at Position) error {
 	if at.File < 1 || at.Offset < HeaderBytes || at.Offset > j.o.FileBytes || at.Offset%8 != 0 || at.Sequence < 1 {
 		return fmt.Errorf("journal: replay cannot begin at %v", at)
 	}
-	if err := j.dir.Sync(); err != nil {
-		return err
-	}
 	want := at.File
 	for _, n := range numbers {
 		if n < at.File {
-			if err := j.o.FS.Remove(j.path(n)); err != nil {
-				return err
-			}
+			j.below = append(j.below, n)
 			continue
 		}
 		if n != want {
@@ -212,6 +211,21 @@ func (j *Journal) open(numbers []int64, at Position) error {
 	if want == at.File {
 		return j.missing(want, "the snapshot begins there")
 	}
+	return nil
+}
+
+// Tidy makes the folder's names durable, that of the snapshot above all, and then
+// removes the files below it.
+func (j *Journal) Tidy() error {
+	if err := j.dir.Sync(); err != nil {
+		return err
+	}
+	for _, n := range j.below {
+		if err := j.o.FS.Remove(j.path(n)); err != nil {
+			return err
+		}
+	}
+	j.below = nil
 	return nil
 }
 

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/kcoord/kcoord/log/vfs"
@@ -92,14 +94,21 @@ func appendBatches(t testing.TB, j *Journal, from, to, size int) {
 	}
 }
 
+// keepBytes is what tests have Scan keep: less than most journals have.
+const keepBytes = 64 << 10
+
 // scan opens and scans, and returns what was visited as text.
 func scan(o Options, at Position) (*Journal, Tail, []string, error) {
 	j, err := Open(o, at)
 	if err != nil {
 		return nil, Tail{}, nil, err
 	}
+	if err := j.Tidy(); err != nil {
+		j.Close()
+		return nil, Tail{}, nil, err
+	}
 	var got []string
-	tail, err := j.Scan(func(it *Item) error {
+	tail, err := j.Scan(keepBytes, func(it *Item) error {
 		got = append(got, itemText(it.Kind, it.EntryKind, it.Data))
 		return nil
 	})
@@ -245,7 +254,7 @@ func TestAppendAndScan(t *testing.T) {
 		t.Errorf("newest synced entry %v", tail.Synced)
 	}
 	got = got[:0]
-	must(t, j.Replay(func(it *Item) error {
+	must(t, j.Replay(j.mu.replay, func(it *Item) error {
 		got = append(got, itemText(it.Kind, it.EntryKind, it.Data))
 		return nil
 	}))
@@ -299,7 +308,7 @@ func TestLargeItems(t *testing.T) {
 	j, err := Open(o, First())
 	must(t, err)
 	var got []string
-	_, err = j.Scan(func(it *Item) error {
+	_, err = j.Scan(keepBytes, func(it *Item) error {
 		got = append(got, fmt.Sprintf("%x", it.Data))
 		return nil
 	})
@@ -309,7 +318,7 @@ func TestLargeItems(t *testing.T) {
 	}
 	j.o.MaxJoinedBytes = 3 * r.MaxItemBytes()
 	var damage *CorruptionError
-	if _, err := j.Scan(nil); !errors.As(err, &damage) {
+	if _, err := j.Scan(0, nil); !errors.As(err, &damage) {
 		t.Errorf("an item above the limit: %v", err)
 	}
 }
@@ -362,4 +371,93 @@ func TestCleanStop(t *testing.T) {
 	if err != nil || tail.Next.Sequence != 154 || len(got) != 3 {
 		t.Errorf("%v, %+v, %v", got, tail, err)
 	}
+}
+
+// TestScanKeeps: what Scan keeps, together with what Replay reads from the first
+// item on that is not kept, is the same for every amount and with helpers.
+func TestScanKeeps(t *testing.T) {
+	fs := vfs.NewMem()
+	o := Options{FS: fs, Dir: testDir, Folder: testFolder(), FileBytes: 4 << 20, MaxEntryBytes: 1 << 20, ZeroStep: -1}
+	must(t, fs.Mkdir(testDir))
+	j, err := Create(o, First())
+	must(t, err)
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 60 {
+		r := NewRound(o.MaxEntryBytes)
+		for range 1 + rnd.IntN(4) {
+			data := make([]byte, minBatch+rnd.IntN(300<<10))
+			for i := range data {
+				data[i] = byte(rnd.Uint32())
+			}
+			if rnd.IntN(8) == 0 {
+				data = append(data, make([]byte, 1500<<10)...) // goes on in further entries
+			}
+			r.Append(Batch, TopicID{1}, int32(rnd.IntN(3)), data)
+		}
+		for err := j.Append(r); err != nil; err = j.Append(r) {
+			if !errors.Is(err, ErrNoSpace) {
+				t.Fatal(err)
+			}
+			_, err = j.PrepareStep(0)
+			must(t, err)
+		}
+	}
+	must(t, j.Close())
+	type seen struct {
+		data  []byte
+		entry Position
+	}
+	var want []seen
+	for _, keep := range []int{0, 1 << 20, 5 << 20, 1 << 30} {
+		for _, helped := range []bool{false, true} {
+			if o.Parallel = nil; helped {
+				o.Parallel = inGoroutines
+			}
+			j, err := Open(o, First())
+			must(t, err)
+			must(t, j.Tidy())
+			var got []seen
+			var rest Position
+			_, err = j.Scan(keep, func(it *Item) error {
+				if rest.Sequence > 0 {
+					return nil
+				}
+				data := it.Data
+				if !it.Kept {
+					if keep > 0 && !it.Joined {
+						rest = it.Entry
+						return nil
+					}
+					data = bytes.Clone(data)
+				}
+				got = append(got, seen{data, it.Entry})
+				return nil
+			})
+			must(t, err)
+			if (rest.Sequence > 0) != (keep == 1<<20 || keep == 5<<20) {
+				t.Errorf("keeping %d: the rest begins at %v", keep, rest)
+			}
+			if rest.Sequence > 0 {
+				must(t, j.Replay(rest, func(it *Item) error {
+					got = append(got, seen{bytes.Clone(it.Data), it.Entry})
+					return nil
+				}))
+			}
+			must(t, j.Close())
+			if want == nil {
+				want = got
+			}
+			if !slices.EqualFunc(got, want, func(a, b seen) bool { return a.entry == b.entry && bytes.Equal(a.data, b.data) }) {
+				t.Errorf("keeping %d, helped %v: %d items differ from those read one by one, %d", keep, helped, len(got), len(want))
+			}
+		}
+	}
+}
+
+func inGoroutines(n int, f func(i int)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { f(i) })
+	}
+	all.Wait()
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Item is an item as Scan and Replay hand it out, pieces joined. Data is valid
-// during the call only.
+// during the call only, unless Kept says that it stays.
 type Item struct {
 	Kind      Kind
 	Topic     TopicID
@@ -18,6 +18,10 @@ type Item struct {
 	Data      []byte
 	Entry     Position  // of the entry that holds it (its last piece)
 	EntryKind EntryKind // Start: the start record
+	// Kept: Data lies in memory that is not used again.
+	Kept bool
+	// Joined: the item began in an earlier entry.
+	Joined bool
 }
 
 // Visit is called for every item in order. An error ends the walk and is
@@ -46,16 +50,23 @@ type window struct {
 	size int64
 	off  int64
 	buf  []byte
+	// ahead, if set, has chunks of the file fl that stay; kept says that buf is one.
+	ahead *ahead
+	fl    *file
+	kept  bool
 }
 
 const windowBytes = 256 << 10
 
-// bytes returns n bytes at off, fewer at the end of the file. The slice is valid
-// until the next call.
-func (w *window) bytes(off int64, n int) ([]byte, error) {
-	n = int(min(int64(n), max(0, w.size-off)))
-	if off >= w.off && off+int64(n) <= w.off+int64(len(w.buf)) {
-		return w.buf[off-w.off : off-w.off+int64(n)], nil
+// fill reads at least n bytes at off, if the file has them, into a buffer.
+func (w *window) fill(off int64, n int) error {
+	buf, at, ok, err := w.ahead.bytes(w.fl, off, n)
+	if ok || err != nil {
+		w.buf, w.off, w.kept = buf, at, true
+		return err
+	}
+	if w.kept {
+		w.buf, w.kept = nil, false
 	}
 	want := int(min(int64(max(n, windowBytes)), max(0, w.size-off)))
 	w.buf, w.off = slices.Grow(w.buf[:0], want)[:want], off
@@ -64,7 +75,22 @@ func (w *window) bytes(off int64, n int) ([]byte, error) {
 	if err == io.EOF {
 		err = nil
 	}
-	return w.buf[:min(n, got)], err
+	return err
+}
+
+// bytes returns n bytes at off, fewer at the end of the file. The slice is valid
+// until the next call.
+func (w *window) bytes(off int64, n int) ([]byte, error) {
+	n = int(min(int64(n), max(0, w.size-off)))
+	if off >= w.off && off+int64(n) <= w.off+int64(len(w.buf)) {
+		return w.buf[off-w.off : off-w.off+int64(n)], nil
+	}
+	if err := w.fill(off, n); err != nil {
+		w.buf = nil
+		return nil, err
+	}
+	from := min(off-w.off, int64(len(w.buf)))
+	return w.buf[from:min(from+int64(n), int64(len(w.buf)))], nil
 }
 
 // rest returns what is buffered from off on, or reads more; nothing at the end
@@ -77,7 +103,7 @@ func (w *window) rest(off int64) ([]byte, error) {
 }
 
 func (j *Journal) window(fl *file) *window {
-	return &window{f: fl.f, size: j.o.FileBytes}
+	return &window{f: fl.f, fl: fl, size: j.o.FileBytes}
 }
 
 // entry is a valid entry in a window's buffer.
@@ -158,6 +184,7 @@ func (s *walk) next() (*entry, error) {
 		return nil, nil
 	}
 	w := s.j.window(fl)
+	w.ahead = s.w.ahead
 	if e, err = s.j.entryAt(w, HeaderBytes); err != nil || e == nil || e.sequence != s.at.Sequence || e.prev != s.at.Prev {
 		return nil, err
 	}
@@ -183,28 +210,59 @@ func (s *walk) take(e *entry) error {
 
 // Scan reads all entries from the snapshot's position on, calls visit (which
 // may be nil) for every item, and decides where the journal ends. An item that
-// never ended is not visited. Scan changes nothing.
-func (j *Journal) Scan(visit Visit) (Tail, error) {
+// never ended is not visited. About the first keep bytes are read into memory
+// that stays (Item.Kept), so that a second reading is not needed. Scan changes
+// nothing.
+func (j *Journal) Scan(keep int, visit Visit) (Tail, error) {
 	s := j.newWalk(j.mu.replay, visit)
-	for {
-		e, err := s.next()
-		if err != nil {
-			return Tail{}, err
+	a := j.newAhead(keep)
+	s.w.ahead = a
+	var err error
+	each(j.o.Parallel, 1+helpers, func(i int) {
+		if i < helpers && j.o.Parallel != nil {
+			a.help()
+		} else if i == helpers {
+			err = s.all()
+			a.stop.Store(true)
 		}
-		if e == nil {
-			break
-		}
-		if err := s.take(e); err != nil {
-			return Tail{}, err
-		}
+	})
+	if err != nil {
+		return Tail{}, err
 	}
 	s.tail.Next = s.at
-	if err := s.end(); err != nil {
+	s.w = nil // what was kept is the visitor's now
+	if err := s.end(a); err != nil {
 		return Tail{}, err
 	}
 	j.setNext(s.at)
 	j.tail = s.tail
 	return s.tail, nil
+}
+
+// helpers is how many read ahead of the walk.
+const helpers = 2
+
+func each(parallel func(int, func(int)), n int, f func(i int)) {
+	if parallel != nil && n > 1 {
+		parallel(n, f)
+		return
+	}
+	for i := range n {
+		f(i)
+	}
+}
+
+// all walks to the end of the chain.
+func (s *walk) all() error {
+	for {
+		e, err := s.next()
+		if err != nil || e == nil {
+			return err
+		}
+		if err := s.take(e); err != nil {
+			return err
+		}
+	}
 }
 
 func (j *Journal) setNext(at Position) {
@@ -215,9 +273,11 @@ func (j *Journal) setNext(at Position) {
 	j.mu.syncedTo, j.mu.dirtyFrom = at.Sequence, at.File
 }
 
-// Replay walks again over exactly the entries that Scan accepted.
-func (j *Journal) Replay(visit Visit) error {
-	s := j.newWalk(j.mu.replay, visit)
+// Replay walks again over the entries that Scan accepted, from the entry at from
+// on. An item that began before it is not visited.
+func (j *Journal) Replay(from Position, visit Visit) error {
+	s := j.newWalk(from, visit)
+	s.join.loose = true
 	for s.at.Sequence < j.tail.Next.Sequence {
 		e, err := s.next()
 		if err == nil && e == nil {
