@@ -163,11 +163,12 @@ func (s *walk) ending() (Ending, error) {
 	if behind != nil && s.tail.Entries+s.at.Sequence > 0 {
 		return EndsTorn, s.corrupt(s.fl, s.at.Offset, what, fmt.Sprintf("entry %d", s.at.Sequence), behind)
 	}
-	if err := s.torn(s.fl, s.at.Offset, here.stale); err != nil {
+	torn, err := s.torn(s.fl, s.at.Offset, here.stale)
+	if err != nil {
 		return 0, err
 	}
 	switch {
-	case s.tail.Torn != nil:
+	case torn != nil:
 		return EndsTorn, nil
 	case here.stale:
 		return EndsStale, nil
