@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"sort"
 
 	"github.com/kcoord/kcoord/log/record"
@@ -32,8 +33,22 @@ func (p *Partition) Read(offset int64, maxBytes int, minOne bool, dst []byte) ([
 			return out, nil
 		}
 		// Nothing at or behind offset in this segment: compaction took it.
-		offset = max(offset, p.baseAfter(next-1))
+		base := p.baseAfter(next - 1)
+		if err := p.missing(offset, base); err != nil {
+			return dst, err
+		}
+		offset = max(offset, base)
 	}
+}
+
+// missing is an error if the segment that holds offset is not there: where nothing
+// is compacted, each begins where the one before it ends.
+func (p *Partition) missing(offset, base int64) error {
+	if offset >= base || p.topic.Load().Config.Compact {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: %w", ErrStorage, p, &CorruptError{Path: path.Join(p.disk.dir, segmentName(base, suffixLog)), Position: -1,
+		Offset: offset, End: base, Reason: "the segment before it is missing"})
 }
 
 // readable checks offset against the log's range and has the partition log
@@ -242,6 +257,11 @@ func (p *Partition) Load(f func(b record.Batch) error) error {
 	buf := p.s.getBuf()
 	defer p.s.putBuf(buf)
 	for _, part := range parts {
+		if next > 0 {
+			if err := p.missing(max(next, start), part.g.base); err != nil {
+				return err
+			}
+		}
 		n, err := p.loadBatches(part, start, next, buf, f)
 		if err != nil {
 			return err

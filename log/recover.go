@@ -487,8 +487,8 @@ func releaseAll(list []*segment) {
 // is not usable.
 func (p *Partition) loadEpochs(end int64) error {
 	err := p.epochs.load(p.s.fs, p.disk.dir)
-	if err != nil && len(p.list()) > 0 {
-		if !errors.Is(err, fs.ErrNotExist) {
+	if (err != nil || p.epochs.newest() < 0) && len(p.list()) > 0 {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			p.s.warn("epochs", fmt.Sprintf("%s: %s is rebuilt: %v", p, epochFile, err))
 		}
 		for _, g := range p.list() {

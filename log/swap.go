@@ -22,10 +22,12 @@ func (p *Partition) finishSwap(files *segmentFiles) error {
 	if len(cleaned) > 0 {
 		lowest := slices.MinFunc(cleaned, func(a, b segmentFile) int { return cmp.Compare(a.base, b.base) }).base
 		swaps = slices.DeleteFunc(swaps, func(f segmentFile) bool {
-			if f.base >= lowest {
+			// Of the same replacement as the .cleaned ones, or what it replaces is there.
+			_, live := files.logs[f.base]
+			if live || f.base >= lowest {
 				cleaned = append(cleaned, f)
 			}
-			return f.base >= lowest
+			return live || f.base >= lowest
 		})
 		var err error
 		if deleted, err = p.restoreDeleted(files, deleted, lowest); err != nil {
@@ -115,6 +117,7 @@ func (p *Partition) completeSwaps(files *segmentFiles, swaps []segmentFile) erro
 			live := slices.Contains([]string{suffixLog, suffixIndex, suffixTimeIndex, suffixTxnIndex, suffixSnapshot}, o.suffix)
 			if live && o.base >= f.base && o.base < next {
 				covered = append(covered, o)
+				delete(files.logs, o.base)
 			}
 		}
 		if err := p.removeFiles(covered); err != nil {
