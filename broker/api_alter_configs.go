@@ -122,7 +122,7 @@ func (b *Broker) alteredLocked(req *kmsg.IncrementalAlterConfigsRequest, asked *
 		return nil, codeInvalidRequest, "Each resource must appear at most once."
 	}
 	snap := b.meta.Load()
-	if code, message = b.checkResource(snap, asked.ResourceType, asked.ResourceName); code != codeNone {
+	if code, message = b.checkAltered(snap, asked.ResourceType, asked.ResourceName); code != codeNone {
 		return nil, code, message
 	}
 	key := configKey{meta.ResourceType(asked.ResourceType), asked.ResourceName}
@@ -146,6 +146,38 @@ func (b *Broker) alteredLocked(req *kmsg.IncrementalAlterConfigsRequest, asked *
 		return nil, code, message
 	}
 	return asList(set), codeNone, ""
+}
+
+// checkAltered tells what is wrong with the name of a resource to change.
+func (b *Broker) checkAltered(snap *meta.Snapshot, typ kmsg.ConfigResourceType, name string) (code int16, message string) {
+	switch typ {
+	case kmsg.ConfigResourceTypeTopic:
+		if name == "" {
+			return codeInvalidRequest, "Default topic resources are not allowed."
+		}
+		if problem := topicNameProblem(name); problem != "" {
+			return codeInvalidTopic, problem
+		}
+		if snap.Topic(name) == nil {
+			return codeUnknownTopicOrPartition, fmt.Sprintf("The topic '%s' does not exist.", name)
+		}
+	case kmsg.ConfigResourceTypeBroker:
+		if name == "" {
+			return codeNone, ""
+		}
+		if problem := b.nodeIDProblem(name, "Node", ","); problem != "" {
+			return codeInvalidRequest, problem
+		}
+	case resourceGroup:
+		if name == "" {
+			return codeInvalidRequest, "Default group resources are not allowed."
+		}
+	case resourceBrokerLogger, resourceClientMetrics:
+		return codeInvalidRequest, fmt.Sprintf("Unsupported resource type: %s", typ)
+	default:
+		return codeInvalidRequest, fmt.Sprintf("Unknown resource type %d", typ)
+	}
+	return codeNone, ""
 }
 
 func asList(set map[string]string) []meta.Config {
@@ -203,6 +235,9 @@ func alterOne(set map[string]string, find func(string) (*config.Property, bool),
 	if c.Op == kmsg.IncrementalAlterConfigOpSet {
 		set[c.Name] = *c.Value
 		return codeNone, ""
+	}
+	if c.Op != kmsg.IncrementalAlterConfigOpAppend && c.Op != kmsg.IncrementalAlterConfigOpSubtract {
+		return codeInvalidRequest, fmt.Sprintf("Unknown operation %d for configuration %s.", c.Op, c.Name)
 	}
 	p, known := find(c.Name)
 	if !known || p.Type != config.List {

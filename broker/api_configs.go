@@ -24,16 +24,20 @@ func (b *Broker) describeConfigs(r *request, out []byte) ([]byte, netloop.Verdic
 	req := r.message.(*kmsg.DescribeConfigsRequest)
 	resp := kmsg.NewPtrDescribeConfigsResponse()
 	snap, c := b.meta.Load(), b.config.Load()
+	malformed := slices.ContainsFunc(req.Resources, func(asked kmsg.DescribeConfigsRequestResource) bool {
+		return !slices.Contains(resourceTypes, asked.ResourceType)
+	})
 	for i := range req.Resources {
 		asked := &req.Resources[i]
 		one := kmsg.NewDescribeConfigsResponseResource()
 		one.ResourceType, one.ResourceName = asked.ResourceType, asked.ResourceName
 		entries, code, message := b.configEntries(snap, c, asked.ResourceType, asked.ResourceName)
-		if one.ErrorCode = code; code != codeNone {
-			one.ErrorMessage = &message
+		if malformed { // one unknown type spoils the whole request, as in Kafka
+			entries, code, message = nil, codeInvalidRequest, malformedRequest
 		}
+		one.ErrorCode, one.ErrorMessage = code, &message
 		for j := range entries {
-			if asked.ConfigNames == nil || slices.Contains(asked.ConfigNames, entries[j].Name) {
+			if len(asked.ConfigNames) == 0 || slices.Contains(asked.ConfigNames, entries[j].Name) {
 				one.Configs = append(one.Configs, describedConfig(&entries[j], req))
 			}
 		}
@@ -42,41 +46,55 @@ func (b *Broker) describeConfigs(r *request, out []byte) ([]byte, netloop.Verdic
 	return r.answer(out, resp)
 }
 
+// resourceTypes are the types of resources that Kafka knows.
+var resourceTypes = []kmsg.ConfigResourceType{kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeBroker, resourceBrokerLogger, resourceClientMetrics, resourceGroup}
+
 // configEntries are a resource's properties, or why it has none.
 func (b *Broker) configEntries(snap *meta.Snapshot, c *config.Config, typ kmsg.ConfigResourceType, name string) (_ []config.Entry, code int16, message string) {
-	code, message = b.checkResource(snap, typ, name)
-	switch {
-	case code != codeNone:
-		return nil, code, message
-	case typ == kmsg.ConfigResourceTypeTopic:
-		return c.DescribeTopic(asMap(snap.Topic(name).Configs)), codeNone, ""
-	case typ == resourceGroup:
-		return c.DescribeGroup(asMap(snap.Configs(meta.ResourceGroup, name))), codeNone, ""
-	case name == "":
-		return c.DescribeCluster(), codeNone, ""
-	}
-	return c.DescribeBroker(), codeNone, ""
-}
-
-// checkResource tells what is wrong with the name of a resource.
-func (b *Broker) checkResource(snap *meta.Snapshot, typ kmsg.ConfigResourceType, name string) (code int16, message string) {
 	switch typ {
 	case kmsg.ConfigResourceTypeTopic:
-		if snap.Topic(name) == nil {
-			return codeUnknownTopicOrPartition, "This server does not host this topic-partition."
+		if problem := topicNameProblem(name); problem != "" {
+			return nil, codeInvalidTopic, problem
 		}
+		t := snap.Topic(name)
+		if t == nil {
+			return nil, codeUnknownTopicOrPartition, ""
+		}
+		return c.DescribeTopic(asMap(t.Configs)), codeNone, ""
 	case kmsg.ConfigResourceTypeBroker:
-		if name != "" && name != strconv.Itoa(int(b.nodeID)) {
-			return codeInvalidRequest, fmt.Sprintf("Unexpected broker id, expected %d or empty string, but received %s", b.nodeID, name)
+		if name == "" {
+			return c.DescribeCluster(), codeNone, ""
+		}
+		if problem := b.nodeIDProblem(name, "Broker", " or empty string,"); problem != "" {
+			return nil, codeInvalidRequest, problem
+		}
+		return c.DescribeBroker(), codeNone, ""
+	case resourceBrokerLogger:
+		if name == "" {
+			return nil, codeInvalidRequest, "Broker id must not be empty"
+		}
+		if problem := b.nodeIDProblem(name, "Broker", ""); problem != "" {
+			return nil, codeInvalidRequest, problem
 		}
 	case resourceGroup:
 		if name == "" {
-			return codeInvalidRequest, "Group name must not be empty."
+			return nil, codeInvalidRequest, "Group name must not be empty"
 		}
-	default:
-		return codeInvalidRequest, fmt.Sprintf("Unsupported resource type: %s", typ)
+		return c.DescribeGroup(asMap(snap.Configs(meta.ResourceGroup, name))), codeNone, ""
 	}
-	return codeNone, ""
+	return nil, codeInvalidRequest, fmt.Sprintf("Unsupported resource type: %s", typ)
+}
+
+// nodeIDProblem is what is wrong with a resource name that should be this
+// node's id, in Kafka's words, or empty. The words depend on where it is asked.
+func (b *Broker) nodeIDProblem(name, who, orElse string) string {
+	if _, err := strconv.ParseInt(name, 10, 32); err != nil {
+		return fmt.Sprintf("%s id must be an integer, but it is: %s", who, name)
+	}
+	if name != strconv.Itoa(int(b.nodeID)) {
+		return fmt.Sprintf("Unexpected broker id, expected %d%s but received %s", b.nodeID, orElse, name)
+	}
+	return ""
 }
 
 func describedConfig(e *config.Entry, req *kmsg.DescribeConfigsRequest) kmsg.DescribeConfigsResponseResourceConfig {
@@ -117,12 +135,11 @@ func (b *Broker) listConfigResources(r *request, out []byte) ([]byte, netloop.Ve
 			resp.ConfigResources = append(resp.ConfigResources, one)
 		}
 	}
-	known := []kmsg.ConfigResourceType{kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeBroker, resourceBrokerLogger, resourceClientMetrics, resourceGroup}
-	wanted := known
+	wanted := resourceTypes
 	if r.version >= 1 && len(req.ResourceTypes) > 0 {
 		wanted = nil
 		for _, typ := range req.ResourceTypes {
-			if !slices.Contains(known, kmsg.ConfigResourceType(typ)) {
+			if !slices.Contains(resourceTypes, kmsg.ConfigResourceType(typ)) {
 				resp.ErrorCode = codeUnsupportedVersion
 				return r.answer(out, resp)
 			}

@@ -28,6 +28,9 @@ func (b *Broker) deleteRecords(r *request, out []byte) ([]byte, netloop.Verdict)
 			*ap = kmsg.NewDeleteRecordsResponseTopicPartition()
 			ap.Partition, ap.LowWatermark = rt.Partitions[j].Partition, -1
 			p, code := b.partitionOf(t, ap.Partition)
+			if code == 0 && isInternal(rt.Topic) {
+				code = codeInvalidTopic
+			}
 			if code == 0 {
 				ap.LowWatermark, code = all.deleteRecords(p, rt.Partitions[j].Offset)
 			}

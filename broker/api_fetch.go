@@ -327,7 +327,7 @@ func (r *fetchReading) check(p *fetchPart) {
 		return
 	}
 	if p.offset < res.logStart || p.offset > res.highWatermark {
-		res.code = codeOffsetOutOfRange
+		res.code, res.logStart, res.highWatermark = codeOffsetOutOfRange, -1, -1 // as Kafka: an error tells nothing else
 	}
 }
 

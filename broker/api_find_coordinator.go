@@ -48,20 +48,20 @@ func (b *Broker) findCoordinator(r *request, out []byte) ([]byte, netloop.Verdic
 	return r.answer(out, resp)
 }
 
+// malformedRequest is what Kafka says of INVALID_REQUEST where it has no other words.
+const malformedRequest = "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. See the broker logs for more details."
+
 // coordinatorError tells whether a key of a type has a coordinator here, and
 // what Kafka says of it below version 4.
 func coordinatorError(keyType int8, version int16, key string) (code int16, message string) {
-	const (
-		unavailable = "The coordinator is not available."
-		malformed   = "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. See the broker logs for more details."
-	)
+	const unavailable = "The coordinator is not available."
 	switch {
 	case keyType == coordinatorOfGroup, keyType == coordinatorOfTransaction:
 		return codeNone, "NONE"
 	case keyType == coordinatorOfShare && version >= 6 && isShareKey(key):
 		return codeCoordinatorNotAvailable, unavailable
 	}
-	return codeInvalidRequest, malformed
+	return codeInvalidRequest, malformedRequest
 }
 
 // isShareKey reports whether key is group:topicId:partition (KIP-932).

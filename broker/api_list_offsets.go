@@ -31,6 +31,7 @@ func (b *Broker) listOffsets(r *request, out []byte) ([]byte, netloop.Verdict) {
 	resp.Topics = make([]kmsg.ListOffsetsResponseTopic, len(req.Topics))
 	snapshot := b.meta.Load()
 	seen := map[partitionKey]int{}
+	const answered = -1 // a partition that was named more than once is refused once
 	for i := range req.Topics {
 		for j := range req.Topics[i].Partitions {
 			seen[partitionKey{topic: req.Topics[i].Topic, index: req.Topics[i].Partitions[j].Partition}]++
@@ -39,14 +40,18 @@ func (b *Broker) listOffsets(r *request, out []byte) ([]byte, netloop.Verdict) {
 	for i := range req.Topics {
 		rt, at := &req.Topics[i], &resp.Topics[i]
 		at.Topic = rt.Topic
-		at.Partitions = make([]kmsg.ListOffsetsResponseTopicPartition, len(rt.Partitions))
+		at.Partitions = make([]kmsg.ListOffsetsResponseTopicPartition, 0, len(rt.Partitions))
 		t := snapshot.Topic(rt.Topic)
 		for j := range rt.Partitions {
-			rp, ap := &rt.Partitions[j], &at.Partitions[j]
-			*ap = kmsg.NewListOffsetsResponseTopicPartition()
+			rp, key := &rt.Partitions[j], partitionKey{topic: rt.Topic, index: rt.Partitions[j].Partition}
+			if seen[key] == answered {
+				continue
+			}
+			at.Partitions = append(at.Partitions, kmsg.NewListOffsetsResponseTopicPartition())
+			ap := &at.Partitions[len(at.Partitions)-1]
 			ap.Partition, ap.Timestamp, ap.Offset, ap.LeaderEpoch = rp.Partition, -1, -1, -1
-			if seen[partitionKey{topic: rt.Topic, index: rp.Partition}] > 1 {
-				ap.ErrorCode = codeInvalidRequest
+			if seen[key] > 1 {
+				seen[key], ap.ErrorCode = answered, codeInvalidRequest
 				continue
 			}
 			p, code := b.partitionOf(t, rp.Partition)

@@ -44,8 +44,8 @@ func TestFetchErrors(t *testing.T) {
 	}{
 		"unknown topic":     {pos: position("nosuch", 0, 0), code: 3, end: -1},
 		"unknown partition": {pos: position("a", 1, 0), code: 3, end: -1},
-		"beyond the end":    {pos: position("a", 0, 3), code: 1, end: 2},
-		"below the start":   {pos: position("a", 0, -1), code: 1, end: 2},
+		"beyond the end":    {pos: position("a", 0, 3), code: 1, end: -1},
+		"below the start":   {pos: position("a", 0, -1), code: 1, end: -1},
 		"newer epoch":       {pos: position("a", 0, 0), code: 75, end: -1, edit: func(p *kmsg.FetchRequestTopicPartition) { p.CurrentLeaderEpoch = 9 }},
 		"at the end":        {pos: position("a", 0, 2), code: 0, end: 2},
 		"same epoch":        {pos: position("a", 0, 2), code: 0, end: 2, edit: func(p *kmsg.FetchRequestTopicPartition) { p.CurrentLeaderEpoch, p.LastFetchedEpoch = 0, 0 }},

@@ -63,7 +63,7 @@ func TestListOffsets(t *testing.T) {
 	twice.Topics = []kmsg.ListOffsetsRequestTopic{{Topic: "a", Partitions: []kmsg.ListOffsetsRequestTopicPartition{
 		{Timestamp: -1, CurrentLeaderEpoch: -1}, {Timestamp: -2, CurrentLeaderEpoch: -1}, {Partition: 1, Timestamp: -2}}}}
 	resp := ask[*kmsg.ListOffsetsResponse](t, c, at(twice, 11)).Topics[0].Partitions
-	if resp[0].ErrorCode != 42 || resp[1].ErrorCode != 42 || resp[2].ErrorCode != 3 {
+	if len(resp) != 2 || resp[0].ErrorCode != 42 || resp[1].ErrorCode != 3 {
 		t.Errorf("a partition twice: %+v", resp)
 	}
 }

@@ -119,10 +119,11 @@ func unescape(s string) (string, bool) {
 }
 
 // wrong is an error about a property of this configuration.
-func (c *Config) wrong(name, problem string, args ...any) error {
+func (c *Config) wrong(name, problem string, args ...any) *Error {
 	s, ok := c.Lookup(name)
 	if !ok {
 		s = Setting{Name: name, Value: c.Get(name), Source: DefaultSource, Origin: "default"}
 	}
-	return &Error{Setting: s, Problem: fmt.Sprintf(problem, args...)}
+	problem = fmt.Sprintf(problem, args...)
+	return &Error{Setting: s, Problem: problem, message: name + " " + problem}
 }

@@ -267,7 +267,12 @@ func (c *Config) checkBounds() error {
 			return c.wrong(c.set1(low, high), "%s is above %s", low, high)
 		}
 		if n := number(name); n < number(low) || n > number(high) {
-			return c.wrong(c.set1(name, low, high), "%s (%d) must be from %s (%d) to %s (%d)", name, n, low, number(low), high, number(high))
+			err := c.wrong(c.set1(name, low, high), "%s (%d) must be from %s (%d) to %s (%d)", name, n, low, number(low), high, number(high))
+			err.message = name + " must be greater than or equal to " + low
+			if n > number(high) {
+				err.message = name + " must be less than or equal to " + high
+			}
+			return err
 		}
 	}
 	for _, kind := range []string{"consumer", "share", "streams"} {
