@@ -247,10 +247,12 @@ func TestSegmentSyncFails(t *testing.T) {
 		name   string
 		match  func(op vfs.Op) bool
 		revert bool
+		killed bool // before; no checkpoint has been made since
 	}{
-		{"data kept", vfs.Match(vfs.OpDatasync, "user-0/"), false},
-		{"data gone", vfs.Match(vfs.OpDatasync, "user-0/"), true},
-		{"folder", vfs.Match(vfs.OpSync, "user-0"), false},
+		{"data kept", vfs.Match(vfs.OpDatasync, "user-0/"), false, false},
+		{"data gone", vfs.Match(vfs.OpDatasync, "user-0/"), true, false},
+		{"folder", vfs.Match(vfs.OpSync, "user-0"), false, false},
+		{"after a kill", vfs.Match(vfs.OpDatasync, "user-0/"), false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, times := range []int{1, 2} {
@@ -268,6 +270,11 @@ func TestSegmentSyncFails(t *testing.T) {
 				more()
 				w.checkpoint()
 				more()
+				if c.killed {
+					w.crash.Kill()
+					w.open()
+					p = w.partition(2, 0)
+				}
 				rp := p.RecoveryPoint()
 				left := times
 				w.fail = func(op vfs.Op) *vfs.Failure {

@@ -32,6 +32,7 @@ func (s *Store) recover(sn *snapshot) error {
 		return s.journalError(err)
 	}
 	s.j = j
+	s.check.setReplay(sn.replay)
 	var found replay
 	tail, err := s.scanJournal(&found)
 	if err != nil {
