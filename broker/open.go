@@ -116,6 +116,7 @@ func (b *Broker) storeOptions() log.Options {
 		CheckpointInterval: v.CheckpointInterval,
 		CheckpointBytes:    v.CheckpointBytes,
 		JournalMaxBytes:    v.JournalMaxBytes,
+		JournalFileBytes:   v.JournalFileBytes &^ 4095,
 		SegmentWriteDelay:  v.SegmentWriteDelay,
 		DiskReserveBytes:   v.DiskReserveBytes,
 		InflateMaxBytes:    v.InflateMaxBytes,

@@ -75,6 +75,7 @@ type Values struct {
 	DurabilityInterval    time.Duration
 	CheckpointInterval    time.Duration
 	CheckpointBytes       int64
+	JournalFileBytes      int64
 	JournalMaxBytes       int64
 	SegmentWriteDelay     time.Duration
 	DiskReserveBytes      int64
@@ -141,6 +142,7 @@ func (v *Values) bindings() map[string]any {
 		"kcoord.durability.interval.ms":             &v.DurabilityInterval,
 		"kcoord.checkpoint.interval.ms":             &v.CheckpointInterval,
 		"kcoord.checkpoint.bytes":                   &v.CheckpointBytes,
+		"kcoord.journal.file.bytes":                 &v.JournalFileBytes,
 		"kcoord.journal.max.bytes":                  &v.JournalMaxBytes,
 		"kcoord.segment.write.delay.ms":             &v.SegmentWriteDelay,
 		"kcoord.disk.reserve.bytes":                 &v.DiskReserveBytes,
