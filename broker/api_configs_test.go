@@ -141,7 +141,7 @@ func TestAlterConfigsRefused(t *testing.T) {
 		{onTopic, "t", []change{{throttled, opSet, strings.Repeat("1:1,", 8000) + "2:2"}, {throttled + "x", opAppend, "3:3"}}, 40, "Can't APPEND"},
 		{onBroker, "99", []change{{"log.retention.ms", opSet, "1"}}, 42, "Unexpected broker id"},
 		{onBroker, "", []change{{"node.id", opSet, "7"}}, 42, "dynamically"},
-		{resourceGroup, "", []change{{"consumer.session.timeout.ms", opSet, "50000"}}, 42, "must not be empty"},
+		{resourceGroup, "", []change{{"consumer.session.timeout.ms", opSet, "50000"}}, 42, "Default group resources"},
 		{resourceGroup, "g", []change{{"consumer.session.timeout.ms", opSet, "1"}}, 40, ""},
 		{resourceClientMetrics, "m", []change{{"x", opSet, "1"}}, 42, "Unsupported"},
 	} {
