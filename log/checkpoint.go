@@ -280,16 +280,25 @@ func (p *Partition) prepareSync(clean bool) (t syncTask, err error) {
 		p.disk.dirty = false
 		return t, nil
 	}
-	for i, g := range list {
-		if g.known && g.indexesBehind() {
-			if err := g.writeIndexes(s.fs); err != nil {
-				if clean {
-					return t, err
-				}
-				s.warn("index-write", err.Error())
-			}
-			p.disk.dirUnsynced = true // they may be new
+	for _, g := range list {
+		if !g.known || !g.indexesBehind() {
+			continue
 		}
+		if err := g.writeIndexes(s.fs); err != nil {
+			if clean {
+				return t, err
+			}
+			s.warn("index-write", err.Error())
+		}
+		p.disk.dirUnsynced = true // they may be new
+	}
+	saved, err := p.epochs.save(s.fs, p.disk.dir, true)
+	if err != nil {
+		return t, err
+	}
+	// Nothing fails from here on: what is taken for synced will be, or the log is
+	// written again.
+	for i, g := range list {
 		if g.indexUnsynced && (clean || i+1 < len(list)) {
 			if g.indexOut > 0 {
 				t.indexes = append(t.indexes, g.name(suffixIndex))
@@ -303,10 +312,6 @@ func (p *Partition) prepareSync(clean bool) (t syncTask, err error) {
 			t.segments = append(t.segments, g)
 			g.unsynced = false
 		}
-	}
-	saved, err := p.epochs.save(s.fs, p.disk.dir, true)
-	if err != nil {
-		return t, err
 	}
 	if p.disk.metaUnsynced {
 		t.others = append(t.others, path.Join(p.disk.dir, partitionMetadata))

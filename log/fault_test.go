@@ -299,6 +299,35 @@ func TestSegmentSyncFails(t *testing.T) {
 	}
 }
 
+// TestCheckpointFindsNoSpace: a checkpoint that fails half-way has not synced the
+// segments, and the next one must not believe that they are.
+func TestCheckpointFindsNoSpace(t *testing.T) {
+	for _, file := range []string{epochFile, suffixIndex, suffixTimeIndex, snapshotName} {
+		w := newWorld(t, vfs.NewCrashable())
+		w.open()
+		w.meta(topicRecord(2, "user", 1, 1))
+		w.produce(w.partition(2, 0), 3)
+		w.flush()
+		w.write()
+		failed := 0
+		w.fail = func(op vfs.Op) *vfs.Failure {
+			if failed > 0 || op.Kind != vfs.OpWrite || !strings.Contains(op.Path, file) {
+				return nil
+			}
+			failed++
+			return &vfs.Failure{Err: syscall.ENOSPC}
+		}
+		if err := w.s.Checkpoint(); IsFinal(err) {
+			t.Fatalf("%s: %v", file, err)
+		}
+		w.checkpoint()
+		if failed == 0 && file != suffixIndex && file != suffixTimeIndex {
+			t.Errorf("%s was not written", file)
+		}
+		judge(t, file, w.crash.Crash(vfs.KeepNone), w.promised, w.now)
+	}
+}
+
 // TestJournalFails: a failed write or sync of the journal ends the process and
 // answers nobody; it is not tried again.
 func TestJournalFails(t *testing.T) {
