@@ -1,6 +1,6 @@
 # The cases of docker/test.sh. Sourced, not run. Each runs alone, and says why
 # before it fails.
-cases=(image_case alone_case compose_case compat_case starter_case styles_case)
+cases=(image_case alone_case compose_case compat_case starter_case testcontainers_go_case testcontainers_java_case styles_case)
 set -E
 trap 'echo "line $LINENO of ${BASH_SOURCE[0]}: $BASH_COMMAND"' ERR
 
@@ -89,7 +89,7 @@ compose_case() {
   expect 5 "$("${consume_in[@]}" --count 5 | consumed)" 'records consumed after the kill'
   compose --profile demo up -d --no-build
   within 30 demo_runs
-  compose --profile demo down -v
+  compose --profile demo down -v -t 1
 }
 demo_runs() { compose --profile demo logs demo-consumer 2>&1 | grep 'consumed .* from orders'; }
 
@@ -136,13 +136,26 @@ starter_case() {
   start_with /usr/sbin/testcontainers_start.sh "#!/bin/bash\nsource /etc/confluent/docker/bash-config\n$advertised"'sed -i "/KAFKA_ZOOKEEPER_CONNECT/d" /etc/confluent/docker/configure\necho "kafka-storage format --ignore-formatted -t $(kafka-storage random-uuid) -c /etc/kafka/kafka.properties" >> /etc/confluent/docker/configure\necho "" > /etc/confluent/docker/ensure\n/etc/confluent/docker/configure\n/etc/confluent/docker/launch'
 }
 
+# The Kafka modules of Testcontainers, with the image's name in the place of theirs.
+# Its reaper is an image of its own, which is not at hand.
+testcontainers_go_case() {
+  TESTCONTAINERS_RYUK_DISABLED=true timeout 90 "$work/testcontainers.test" -test.v
+}
+
+testcontainers_java_case() {
+  docker tag kcoordtest-busybox alpine:3.17 # what its checks of the engine run
+  TESTCONTAINERS_RYUK_DISABLED=true timeout 120 java -XX:TieredStopAtLevel=1 -cp "$work/java:$work/java/lib/*" Groups >"$work/java.log" 2>&1 || { cat "$work/java.log"; return 1; }
+  grep -x 'KafkaContainer read hello' "$work/java.log"
+  grep -x 'ConfluentKafkaContainer read hello' "$work/java.log"
+}
+
 # Compose files as people have them, with only the image's name changed: each comes
 # up by its own health check, a group works, and what is kept in a volume is there
 # after down and up.
 styles_case() {
   local file
   # No ZooKeeper is at hand, nor missed.
-  printf 'FROM kcoordtest-busybox\nCMD ["sleep", "3600"]\n' | docker build -q -t kcoordtest-zookeeper -
+  printf 'FROM kcoordtest-busybox\nSTOPSIGNAL SIGKILL\nCMD ["sleep", "3600"]\n' | docker build -q -t kcoordtest-zookeeper -
   for file in docker/styles/*.yml; do
     style "$file"
   done
@@ -170,5 +183,5 @@ style() { # FILE
     produce "$at" "$topic" 2
     expect 2 "$(consume "$at" "$topic" g 2 | consumed)" 'records of a group after down and up'
   fi
-  "${dc[@]}" down -v
+  "${dc[@]}" down -v -t 1
 }

@@ -40,6 +40,24 @@ prepare() {
     mkdir -p "$root/tmp/gocache"
     cp -r "$cache/build/." "$root/tmp/gocache/"
   )
+  CGO_ENABLED=0 go -C examples/testcontainers-go test -c -o "$work/testcontainers.test" .
+  prepare_java
+}
+
+# prepare_java compiles the example for Java, with its libraries in the cache.
+prepare_java() {
+  command -v mvn >/dev/null && command -v javac >/dev/null || install_packages maven default-jdk-headless
+  local from=examples/testcontainers-java lib
+  lib=${XDG_CACHE_HOME:-$HOME/.cache}/kcoord-docker/java-$(cksum <$from/pom.xml | cut -d' ' -f1)
+  if [ ! -e "$lib/complete" ]; then
+    mkdir -p "$lib"
+    cp $from/pom.xml "$work/pom.xml" # Maven writes beside its pom
+    mvn -q -B -f "$work/pom.xml" dependency:copy-dependencies -DoutputDirectory="$lib" >"$work/mvn.log" 2>&1 || { tail -20 "$work/mvn.log"; return 1; }
+    touch "$lib/complete"
+  fi
+  mkdir -p "$work/java"
+  javac -nowarn -cp "$lib/*" -d "$work/java" $from/src/main/java/Groups.java
+  ln -s "$lib" "$work/java/lib"
 }
 
 busybox_root() { # FOLDER: a root file system of busybox alone
