@@ -21,7 +21,7 @@ type Waiter struct {
 	Conn       any    // whose answer
 	Slot       uint32 // and which
 	Generation uint32
-	Loop       int32
+	Patience   int32  // ms by which At lies after the request's arrival
 	Key        int16  // of the request's API
 	Version    int16  // of the request
 	At         int64  // monotonic ns: since when it waits; only TakeWaiters looks at it
