@@ -48,7 +48,35 @@ func (s *Shard) Check() error {
 	case live != s.live.Values:
 		return fmt.Errorf("%d live bytes, counted %d", live, s.live.Values)
 	}
+	if err := s.checkTexts(); err != nil {
+		return err
+	}
 	return s.checkTables(topicRefs, idRefs)
+}
+
+// checkTexts finds each metadata text at one offset, or free.
+func (s *Shard) checkTexts() error {
+	used := map[textRef]bool{}
+	for _, g := range s.groups {
+		for i := range g.offsets.topics {
+			for _, e := range g.offsets.topics[i].parts {
+				if e.metadata != 0 && (used[e.metadata] || s.texts[e.metadata] == "") {
+					return fmt.Errorf("metadata %d of group %q is empty or another offset's", e.metadata, g.id)
+				}
+				used[e.metadata] = true
+			}
+		}
+	}
+	for _, ref := range s.freeTexts {
+		if used[ref] || s.texts[ref] != "" {
+			return fmt.Errorf("metadata %d is free and in use", ref)
+		}
+		used[ref] = true
+	}
+	if used[0] = true; len(used) != len(s.texts) || s.texts[0] != "" {
+		return fmt.Errorf("%d metadata texts, %d used or free", len(s.texts), len(used))
+	}
+	return nil
 }
 
 func (s *Shard) checkTables(topicRefs map[*topicName]int32, idRefs map[idRef]int32) error {
@@ -231,7 +259,7 @@ func (s *Shard) describeOffsets(b *strings.Builder, g *group) {
 		for i := range t.parts {
 			e := &t.parts[i]
 			fmt.Fprintf(b, "offset %s-%d %d epoch=%d metadata=%q commit=%d expire=%d id=%x\n", name, e.partition, e.offset,
-				e.leaderEpoch, e.metadata, e.commitTimestamp, e.expireTimestamp, s.topicIDs[e.topicID].id)
+				e.leaderEpoch, s.texts[e.metadata], e.commitTimestamp, e.expireTimestamp, s.topicIDs[e.topicID].id)
 		}
 	}
 }

@@ -77,12 +77,12 @@ func (p *FetchPass) add(name string, id [16]byte) *kmsg.OffsetFetchResponseGroup
 }
 
 // fill appends a partition: a committed offset, or none.
-func (p *FetchPass) fill(t *kmsg.OffsetFetchResponseGroupTopic, partition int32, e *committedOffset) {
+func (s *Shard) fill(p *FetchPass, t *kmsg.OffsetFetchResponseGroupTopic, partition int32, e *committedOffset) {
 	out := kmsg.OffsetFetchResponseGroupTopicPartition{Partition: partition, Offset: -1, LeaderEpoch: -1, Metadata: &p.empty}
 	if e != nil {
 		out.Offset, out.LeaderEpoch = e.offset, e.leaderEpoch
-		if e.metadata != "" {
-			p.strings = append(p.strings, e.metadata)
+		if e.metadata != 0 {
+			p.strings = append(p.strings, s.texts[e.metadata])
 			out.Metadata = &p.strings[len(p.strings)-1]
 		}
 	}
@@ -121,7 +121,7 @@ func (s *Shard) fetchNamed(p *FetchPass, g *group, limit int) bool {
 			if stored != nil {
 				e = s.visible(p, r.TopicID, stored.get(partition))
 			}
-			p.fill(t, partition, e)
+			s.fill(p, t, partition, e)
 			if !known {
 				t.Partitions[len(t.Partitions)-1].ErrorCode = codeUnknownTopicID
 			}
@@ -165,7 +165,7 @@ func (s *Shard) fetchAll(p *FetchPass, g *group, limit int) bool {
 				return false
 			}
 			e := &stored.parts[p.part]
-			p.fill(t, e.partition, e)
+			s.fill(p, t, e.partition, e)
 		}
 	}
 	return true

@@ -7,7 +7,8 @@ import (
 
 // An offsetStore holds a group's committed offsets: per topic a slice sorted by
 // partition. A million offsets must fit into little memory, so topic names and
-// topic ids are shared by all groups of the shard and an entry is 56 bytes.
+// topic ids are shared by all groups of the shard and an entry is 48 bytes. It has
+// no pointer, so that the garbage collector never looks at millions of them.
 type offsetStore struct {
 	topics []topicOffsets
 	// index finds a topic in topics; nil while there are few.
@@ -28,11 +29,11 @@ type committedOffset struct {
 	offset          int64
 	commitTimestamp int64
 	expireTimestamp int64 // records.NoTimestamp: none
-	metadata        string
 	partition       int32
 	leaderEpoch     int32
 	size            uint32 // bytes of its record in the log
 	topicID         idRef
+	metadata        textRef
 }
 
 // A topicName is a topic name shared by the groups that hold offsets of it.
@@ -43,6 +44,10 @@ type topicName struct {
 
 // An idRef stands for a topic id in the shard's table; 0 is the zero id.
 type idRef uint32
+
+// A textRef stands for an offset's metadata in the shard's table, where it has a
+// place of its own; 0 is the empty one.
+type textRef uint32
 
 type topicID struct {
 	id   [16]byte
@@ -87,6 +92,9 @@ func (t *topicOffsets) get(partition int32) *committedOffset {
 func (t *topicOffsets) search(partition int32) (int, bool) {
 	if i := int(partition); i >= 0 && i < len(t.parts) && t.parts[i].partition == partition {
 		return i, true
+	}
+	if n := len(t.parts); n == 0 || t.parts[n-1].partition < partition {
+		return n, false
 	}
 	return slices.BinarySearchFunc(t.parts, partition, func(e committedOffset, p int32) int {
 		return int(e.partition) - int(p)
@@ -162,6 +170,7 @@ func (s *Shard) forget(e *committedOffset) {
 	s.offsetCount--
 	s.live.Values -= int64(e.size)
 	s.releaseID(e.topicID)
+	s.setMetadata(e, "")
 }
 
 func (s *Shard) removeTopic(o *offsetStore, t *topicOffsets) {
@@ -203,6 +212,30 @@ func (s *Shard) clearOffsets(g *group) {
 		s.releaseTopic(t.topic)
 	}
 	g.offsets = offsetStore{}
+}
+
+// setMetadata changes an entry's metadata; text is not kept.
+func (s *Shard) setMetadata(e *committedOffset, text string) {
+	switch {
+	case s.texts[e.metadata] == text:
+		return
+	case text == "":
+		s.texts[e.metadata] = ""
+		s.freeTexts = append(s.freeTexts, e.metadata)
+		e.metadata = 0
+		if len(s.freeTexts) == len(s.texts)-1 {
+			s.texts, s.freeTexts = make([]string, 1), nil
+		}
+		return
+	case e.metadata != 0:
+	case len(s.freeTexts) > 0:
+		e.metadata = s.freeTexts[len(s.freeTexts)-1]
+		s.freeTexts = s.freeTexts[:len(s.freeTexts)-1]
+	default:
+		e.metadata = textRef(len(s.texts))
+		s.texts = append(s.texts, "")
+	}
+	s.texts[e.metadata] = strings.Clone(text)
 }
 
 // setTopicID changes an entry's topic id.

@@ -56,7 +56,7 @@ func (s *Shard) replayOffset(offset int64, k *records.Key, value []byte, size ui
 // groupFor returns the group of an offset record, which makes a simple group if
 // there is none.
 func (s *Shard) groupFor(id string, offset int64) *group {
-	if g := s.groups[id]; g != nil {
+	if g := s.group(id); g != nil {
 		return g
 	}
 	return s.addGroup(id, offset, simple{})
@@ -120,9 +120,7 @@ func (s *Shard) applyOffset(offset int64, g *group, topic string, partition int3
 	e.commitTimestamp = v.CommitTimestamp
 	e.expireTimestamp = v.ExpireTimestamp
 	e.size = size
-	if e.metadata != v.Metadata {
-		e.metadata = strings.Clone(v.Metadata)
-	}
+	s.setMetadata(e, v.Metadata)
 	s.setTopicID(e, v.TopicID)
 	g.offsetsOffset = offset
 	g.version++

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -29,6 +30,10 @@ type Shard struct {
 	topicIDs   []topicID // Invariant: element 0 is the zero id
 	idRefs     map[[16]byte]idRef
 	freeIDs    []idRef
+	// texts are the metadata of committed offsets.
+	// Invariant: element 0 is empty; of the others exactly those that freeTexts names.
+	texts     []string
+	freeTexts []textRef
 
 	offsetCount int // Invariant: the sum over the groups
 	live        LiveBytes
@@ -52,6 +57,7 @@ func NewShard(partition int32) *Shard {
 		groups:     map[string]*group{},
 		topicNames: map[string]*topicName{},
 		topicIDs:   make([]topicID, 1),
+		texts:      make([]string, 1),
 		idRefs:     map[[16]byte]idRef{},
 	}
 }
@@ -174,10 +180,13 @@ func (s *Shard) Loaded(ev *Event, out *Result) {
 	}
 	s.setTimer(&s.sweep, TimerSweep, "", "", ev.Mono+ev.Config.OffsetsRetentionCheckInterval)
 	if topics := ev.Topics; topics != nil {
-		s.addJob(&topicDeletion{gone: func(id [16]byte) bool {
+		gone := func(id [16]byte) bool {
 			_, _, ok := topics.ByID(id)
 			return id != [16]byte{} && !ok
-		}})
+		}
+		if slices.ContainsFunc(s.topicIDs, func(t topicID) bool { return gone(t.id) }) {
+			s.addJob(&topicDeletion{gone: gone})
+		}
 	}
 	s.end()
 }
