@@ -3,6 +3,7 @@ package broker
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/kcoord/kcoord/coordinator"
 	"github.com/kcoord/kcoord/log"
@@ -67,6 +68,7 @@ func (sh *shard) activate(after *aftermath) {
 func (b *Broker) loadShards(shards []*shard, workers int, done func(error)) {
 	var next, finished atomic.Int32
 	var firstError atomic.Pointer[error]
+	progress := b.newLoading(shards)
 	for range workers {
 		b.options.Executor.Go("load", func() {
 			for {
@@ -78,6 +80,7 @@ func (b *Broker) loadShards(shards []*shard, workers int, done func(error)) {
 					firstError.CompareAndSwap(nil, &err)
 					b.logger.Error().Err(err).Msg("groups of this partition are not served")
 				}
+				progress.loaded(sh)
 			}
 			if int(finished.Add(1)) == workers {
 				if err := firstError.Load(); err != nil {
@@ -88,6 +91,41 @@ func (b *Broker) loadShards(shards []*shard, workers int, done func(error)) {
 			}
 		})
 	}
+}
+
+// loadTold is how often a load that takes long is told of.
+const loadTold = 2 * time.Second
+
+// loading is how far a load is.
+type loading struct {
+	b     *Broker
+	total int64 // bytes of all partitions
+	bytes atomic.Int64
+	count atomic.Int32
+	of    int
+	told  atomic.Int64 // monotonic ns of the last line
+}
+
+func (b *Broker) newLoading(shards []*shard) *loading {
+	l := &loading{b: b, of: len(shards)}
+	for _, sh := range shards {
+		l.total += sh.partition.Size()
+	}
+	now, _ := b.options.Clock.Now()
+	l.told.Store(int64(now))
+	return l
+}
+
+// loaded notes that a shard serves, or never will.
+func (l *loading) loaded(sh *shard) {
+	bytes, count := l.bytes.Add(sh.partition.Size()), l.count.Add(1)
+	now, _ := l.b.options.Clock.Now()
+	last := l.told.Load()
+	if int64(now)-last < int64(loadTold) || !l.told.CompareAndSwap(last, int64(now)) {
+		return
+	}
+	l.b.logger.Info().Int32("partitions", count).Int("of", l.of).Int64("bytes", bytes).Int64("of_bytes", l.total).
+		Int64("records", l.b.metrics.recordsLoaded.Load()).Msg("loading groups")
 }
 
 // nextToLoad is the shard that somebody waits for, else the next one in order, nil
