@@ -2,10 +2,8 @@ package load
 
 import (
 	"bufio"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"time"
 
@@ -91,22 +89,7 @@ func (p *Peer) roundTrip(req kmsg.Request, timeout time.Duration) (kmsg.Response
 	if _, err := p.conn.Write(p.out); err != nil {
 		return nil, err
 	}
-	var head [4]byte
-	if _, err := io.ReadFull(p.in, head[:]); err != nil {
-		return nil, err
-	}
-	size := binary.BigEndian.Uint32(head[:])
-	if size < 4 || size > maxAnswerBytes {
-		return nil, fmt.Errorf("an answer of %d bytes", size)
-	}
-	answer := make([]byte, size)
-	if _, err := io.ReadFull(p.in, answer); err != nil {
-		return nil, err
-	}
-	if got := int32(binary.BigEndian.Uint32(answer)); got != p.correlation {
-		return nil, fmt.Errorf("correlation id %d, want %d", got, p.correlation)
-	}
-	return decodeAnswer(req, answer[4:])
+	return p.answer(req, p.correlation)
 }
 
 func newFormatter() *kmsg.RequestFormatter {

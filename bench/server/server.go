@@ -20,6 +20,8 @@ const stopTimeout = 10 * time.Second
 // A Server is a running child process that listens on Addr.
 type Server struct {
 	Name, Addr string
+	// HTTP is the address of health checks and metrics, for StartKcoord.
+	HTTP string
 	// Started is when the process was executed.
 	Started time.Time
 
