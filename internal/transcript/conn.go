@@ -38,6 +38,27 @@ func connect(addr string) (*conn, error) {
 
 func (c *conn) close() { c.net.Close() }
 
+// served waits until the broker answers on the connection: a request that is not
+// waited for arrives in time only on one that is known.
+func (c *conn) served() error {
+	if err := c.send("ApiVersions/0", ""); err != nil {
+		return err
+	}
+	_, _, err := c.receive()
+	return err
+}
+
+// client sets the client id of the requests to come, a quoted text or null.
+func (c *conn) client(text string) error {
+	if text == "null" {
+		c.formatter = kmsg.NewRequestFormatter()
+		return nil
+	}
+	id, err := strconv.Unquote(text)
+	c.formatter = kmsg.NewRequestFormatter(kmsg.FormatterClientID(id))
+	return err
+}
+
 // requestFor makes the request that head (Name/version) names, with its defaults.
 func requestFor(head string) (kmsg.Request, error) {
 	name, version, ok := strings.Cut(head, "/")

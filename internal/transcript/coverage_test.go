@@ -63,7 +63,7 @@ func gather(steps []Step, into map[string]said) error {
 		}
 		name, head := words[0], words[1]
 		switch head {
-		case "raw", "close", "silent":
+		case "raw", "close", "silent", "client":
 			continue
 		case "recv":
 			if len(due[name]) == 0 {

@@ -13,6 +13,7 @@
 //	a ApiVersions/0 | ErrorCode, ApiKeys[ApiKey=11]    print only these parts of the answer
 //	a OffsetFetch/7 {...} | sorted    print every list sorted: its order follows Kafka's hash maps
 //	a raw 0000000a ff          send bytes; print the answer's length, or that the connection was closed
+//	a client "name"            send with another client id from now on; null sends none
 //	a close                    close the connection
 //	text x = 4097 "é"          $x stands for that text so many times
 //	broker group.max.size=2    the script is for a broker with this setting
@@ -157,6 +158,9 @@ func (r *Runner) Run(command string) (string, error) {
 		if c, err = connect(r.addr); err != nil {
 			return "", err
 		}
+		if err = c.served(); err != nil {
+			return "", err
+		}
 		r.conns[words[0]] = c
 	}
 	out, err := r.onConn(c, words, strings.TrimSpace(strings.TrimPrefix(command, words[0])))
@@ -234,6 +238,8 @@ func (r *Runner) onConn(c *conn, words []string, rest string) (string, error) {
 		c.close()
 		delete(r.conns, words[0])
 		return "", nil
+	case "client":
+		return "", c.client(strings.TrimSpace(strings.TrimPrefix(rest, "client")))
 	case "raw":
 		return c.raw(strings.Join(words[2:], ""))
 	}
