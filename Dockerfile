@@ -12,7 +12,9 @@ ARG VERSION=dev
 RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /out/kcoord ./cmd/kcoord \
  && mkdir -p /out/data
 
-# For tools that run a shell or Kafka's scripts inside the container.
+# For tools that run a shell or Kafka's scripts inside the container, and for compose
+# files that were written for another image. It is root, because such tools write
+# start scripts to where only root may, and volumes come with any owner.
 FROM ${COMPAT_BASE} AS compat
 COPY --from=build /out/kcoord /usr/local/bin/kcoord
 COPY docker/compat/ /

@@ -13,7 +13,7 @@ fuzz:    ## every fuzz target for a while (FUZZTIME=1m make fuzz)
 	.ci/run fuzz
 bench:   ## the table of rates, start-up times and sizes
 	go -C bench run ./cmd/table -check
-soak:    ## the simulator for hours (SEEDS=100000 make soak)
-	go test ./internal/sim -run TestSeeds -sim.seeds $${SEEDS:-20000} -sim.events 4000 -timeout 0 -v
+soak:    ## the simulator for hours (SEEDS=100000 FIRST=50000 make soak)
+	go test ./internal/sim -run TestSeeds -sim.first $${FIRST:-20000} -sim.seeds $${SEEDS:-500000} -sim.events 4000 -sim.each 1000 -timeout 0 -v
 all:     ## everything that CI runs
 	.ci/run

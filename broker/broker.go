@@ -61,6 +61,9 @@ type Broker struct {
 	decoding  *budget
 	metrics   brokerMetrics
 	warnings  warnings
+	// tellsRequests: each request is a line of the log.
+	tellsRequests bool
+
 	listeners []boundListener
 	httpAddr  string
 	versions  atomic.Pointer[versionAnswers]
@@ -102,7 +105,8 @@ func New(o Options) (*Broker, error) {
 	if b.transport, err = b.newTransport(); err != nil {
 		return nil, err
 	}
-	b.release.transport = b.transport
+	b.release.transport, b.release.time, b.release.waited = b.transport, b.time, &b.metrics.waited
+	b.tellsRequests = b.logger.GetLevel() <= zerolog.DebugLevel
 	return b, nil
 }
 

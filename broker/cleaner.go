@@ -10,24 +10,34 @@ import (
 // cleanerLoop is the loop that compacts logs in the background; ok is false if
 // log.cleaner.enable says that there is none.
 func (b *Broker) cleanerLoop(store *log.Store) (l Loop, ok bool) {
-	v := b.values()
-	if !v.LogCleanerEnable {
+	if !b.values().LogCleanerEnable {
 		return Loop{}, false
 	}
 	cleaner := compaction.New(compaction.Options{
-		Partitions:     func(f func(p *log.Partition) bool) { eachUntil(store, f) },
-		Live:           b.liveBytes,
-		Done:           b.cleaned,
-		MapBytes:       int(min(v.LogCleanerDedupeBuffer, b.memoryBudget())),
-		BytesPerSecond: bytesPerSecond(v.LogCleanerMaxBytesPerSec),
-		Backoff:        v.LogCleanerBackoff,
+		Partitions: func(f func(p *log.Partition) bool) { eachUntil(store, f) },
+		Live:       b.liveBytes,
+		Done:       b.cleaned,
 	})
 	b.onEnd(cleaner.Close)
 	step := func() (time.Duration, error) {
 		mono, wall := b.options.Clock.Now()
+		cleaner.Tune(b.cleanerTuning())
 		return cleaner.Step(mono, wall)
 	}
 	return Loop{Name: "cleaner", Step: step}, true
+}
+
+// cleanerTuning are the cleaner's settings as they are now: they can be changed
+// while the broker runs.
+func (b *Broker) cleanerTuning() compaction.Tuning {
+	v := b.values()
+	return compaction.Tuning{
+		MapBytes:       int(min(v.LogCleanerDedupeBuffer, b.memoryBudget())),
+		LoadFactor:     v.LogCleanerLoadFactor,
+		IOBufferBytes:  v.LogCleanerIOBuffer,
+		BytesPerSecond: bytesPerSecond(v.LogCleanerMaxBytesPerSec),
+		Backoff:        v.LogCleanerBackoff,
+	}
 }
 
 func eachUntil(store *log.Store, f func(p *log.Partition) bool) {

@@ -130,17 +130,26 @@ func (b *Broker) OnFrame(c netloop.Conn, slot netloop.Slot, frame, out []byte) (
 			return out, netloop.Hold
 		}
 	}
-	w.counts.requests[h.Key].Add(1)
+	n := w.counts.requests[h.Key].Add(1)
 	r := &w.request
 	*r = request{session: s, slot: slot, key: h.Key, version: h.Version, correlationID: h.CorrelationID, clientID: h.ClientID, frame: frame}
 	if !a.early && !b.waitOpen() {
 		return out, netloop.Close
 	}
 	r.mono, r.wall = w.now(b.time)
+	var verdict netloop.Verdict
 	if !onGoroutine || (len(frame) <= maxLoopFrame && a.class != pooled) {
-		return b.decodeAndHandle(w, h, a.handle, out)
+		out, verdict = b.decodeAndHandle(w, h, a.handle, out)
+	} else {
+		out, verdict = b.handleLarge(w, h, a, len(frame), out)
 	}
-	return b.handleLarge(w, h, a, len(frame), out)
+	if (verdict == netloop.Answered || verdict == netloop.None) && w.times(n) {
+		b.observe(&w.counts.latency, h.Key, r.mono)
+	}
+	if b.tellsRequests {
+		b.tellRequest(r, verdict)
+	}
+	return out, verdict
 }
 
 func (b *Broker) decodeAndHandle(w *bench, h wire.Header, handle handler, out []byte) ([]byte, netloop.Verdict) {

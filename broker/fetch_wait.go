@@ -268,6 +268,7 @@ func (p *parkedFetch) answer(last bool) bool {
 	p.mu.Unlock()
 	if !done {
 		p.forget()
+		p.b.observe(&p.b.metrics.waited, keyFetch, p.fetch.arrived)
 		p.b.release.complete(netloop.Completion{Conn: p.fetch.session.conn, Slot: p.fetch.slot, Answer: out})
 	}
 	return true

@@ -13,6 +13,7 @@ import (
 // came from it.
 type counts struct {
 	requests [maxKey + 1]atomic.Uint64 // by API key
+	latency  latencies                 // of what was answered at once
 	_        [64]byte                  // counters of two loops share no cache line
 }
 
@@ -22,6 +23,7 @@ type brokerMetrics struct {
 
 	accepted, closed, refused atomic.Uint64 // connections
 	moved                     [4]atomic.Uint64
+	waited                    latencies // of requests that were not answered at once
 	malformed, panics         atomic.Uint64
 	transitions, expired      atomic.Uint64
 	roundBytes, roundItems    atomic.Uint64
@@ -43,6 +45,11 @@ func (b *Broker) metricsPage() []byte {
 			sum += m.byLoop[i].requests[api.Key].Load()
 		}
 		t.Counter("kcoord_requests_total", "Requests by API.", sum, "api", api.Name)
+	}
+	for _, api := range wire.APIs() {
+		if times := m.requestTimes(api.Key); times.Count() > 0 {
+			t.Histogram("kcoord_request_seconds", requestSecondsHelp, times, "api", api.Name)
+		}
 	}
 	t.Counter("kcoord_requests_malformed_total", "Requests that closed their connection.", m.malformed.Load())
 	t.Counter("kcoord_request_panics_total", "Requests whose handling panicked.", m.panics.Load())

@@ -120,6 +120,10 @@ func (b *Broker) storeOptions() log.Options {
 		SegmentWriteDelay:  v.SegmentWriteDelay,
 		DiskReserveBytes:   v.DiskReserveBytes,
 		InflateMaxBytes:    v.InflateMaxBytes,
+		RetentionInterval:  v.LogRetentionCheckInterval,
+		RetentionDelay:     orNone(v.LogInitialTaskDelay),
+		ProducerCheck:      v.ProducerIDExpirationCheck,
+		ProducerExpiration: func() time.Duration { return b.values().ProducerIDExpiration },
 		Now: func() time.Time {
 			_, wall := b.options.Clock.Now()
 			return time.UnixMilli(wall)
@@ -148,6 +152,14 @@ func (b *Broker) parallel() func(n int, f func(i int)) {
 		return g.each
 	}
 	return nil
+}
+
+// orNone makes a delay of 0 one that the store does not take for not set.
+func orNone(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
 }
 
 var durabilities = map[string]log.Durability{

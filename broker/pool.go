@@ -27,6 +27,7 @@ type job struct {
 	session *session
 	slot    netloop.Slot
 	frame   []byte
+	arrived time.Duration
 }
 
 // A pool works on requests that event loops have no time for. Its queue is
@@ -49,7 +50,8 @@ func newPool(b *Broker) *pool {
 
 // add queues a request; frame is copied.
 func (p *pool) add(s *session, slot netloop.Slot, frame []byte) {
-	p.push(job{session: s, slot: slot, frame: append([]byte(nil), frame...)})
+	arrived, _ := p.broker.time.now()
+	p.push(job{session: s, slot: slot, frame: append([]byte(nil), frame...), arrived: arrived})
 }
 
 // submit queues work that must not be done by the caller. It never blocks; who
@@ -95,10 +97,14 @@ func (b *Broker) runJob(j job) {
 		r.mono, r.wall = b.time.now()
 		if r.message, err = wire.Decode(h); err == nil {
 			out, verdict := b.table[h.Key].handle(b, &r, nil)
+			if b.tellsRequests {
+				b.tellRequest(&r, verdict)
+			}
 			switch verdict {
 			case netloop.Later, netloop.Hold:
 				return // whoever has the waiter completes it
 			case netloop.Answered:
+				b.observe(&b.metrics.waited, h.Key, j.arrived)
 				done.Answer, done.Close = out, false
 			default:
 				done.Answer = out

@@ -12,6 +12,8 @@ import (
 // them to the transport, one call per event loop.
 type releaser struct {
 	transport netloop.Releaser
+	time      *timekeeper
+	waited    *latencies
 	mu        struct {
 		sync.Mutex
 		byLoop [][]netloop.Completion
@@ -22,12 +24,14 @@ type releaser struct {
 func (r *releaser) durable(ws []log.Waiter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now, _ := r.time.now()
 	for i := range ws {
 		w := &ws[i]
 		switch who := w.Conn.(type) {
 		case wakeUp:
 			who()
 		case netloop.Conn:
+			r.waited.observeWaiter(w, now)
 			r.addLocked(netloop.Completion{Conn: who, Slot: netloop.Slot{Index: w.Slot, Generation: w.Generation}, Answer: w.Answer})
 		default:
 			panic(fmt.Sprintf("broker: a waiter is a %T", w.Conn))

@@ -39,15 +39,16 @@ type bench struct {
 	counts  *counts
 
 	// byPass: the transport tells of passes (OnPass), and the clock is read once in
-	// each. timed: it has been read in this one, and gave mono and wall.
-	byPass, timed bool
-	mono          time.Duration
-	wall          int64
+	// each. timed: it has been read in this one, and gave mono and wall. first: for the
+	// request at hand.
+	byPass, timed, first bool
+	mono                 time.Duration
+	wall                 int64
 }
 
 // now is the time at which the frame at hand arrived, or at most one pass earlier.
 func (w *bench) now(t *timekeeper) (mono time.Duration, wall int64) {
-	if !w.timed {
+	if w.first = !w.timed; w.first {
 		w.mono, w.wall = t.now()
 		w.timed = w.byPass
 	}
@@ -118,5 +119,5 @@ func (r *request) refuse(out []byte, code int16) ([]byte, netloop.Verdict) {
 // the answer's bytes stay in the slot.
 func (r *request) waiter(answer []byte) log.Waiter {
 	return log.Waiter{Conn: r.session.conn, Slot: r.slot.Index, Generation: r.slot.Generation,
-		Loop: int32(r.session.conn.Loop()), Key: r.key, Version: r.version, At: int64(r.mono + r.patience), Answer: answer}
+		Patience: int32(r.patience.Milliseconds()), Key: r.key, Version: r.version, At: int64(r.mono + r.patience), Answer: answer}
 }

@@ -44,6 +44,7 @@ type parked struct {
 	slot          netloop.Slot
 	correlationID int32
 	key, version  int16
+	arrived       time.Duration
 	gathering     *gathering // instead of all of the above
 }
 
@@ -154,7 +155,7 @@ func (sh *shard) request(r *request, writes bool, out []byte, after *aftermath) 
 		sh.mu.free = append(sh.mu.free, token)
 		return out, verdict, codeNone
 	}
-	sh.mu.parked[token] = parked{conn: r.session.conn, slot: r.slot, correlationID: r.correlationID, key: r.key, version: r.version}
+	sh.mu.parked[token] = parked{conn: r.session.conn, slot: r.slot, correlationID: r.correlationID, key: r.key, version: r.version, arrived: r.mono}
 	return out, netloop.Hold, codeNone
 }
 
@@ -276,9 +277,11 @@ func (sh *shard) unparkLocked(reply *coordinator.Reply, after *aftermath) {
 		return
 	}
 	answer := wire.AppendResponse(nil, p.correlationID, reply.Response)
-	w := log.Waiter{Conn: p.conn, Slot: p.slot.Index, Generation: p.slot.Generation, Loop: int32(p.conn.Loop()),
+	waited := max(0, sh.mu.mono-p.arrived)
+	w := log.Waiter{Conn: p.conn, Slot: p.slot.Index, Generation: p.slot.Generation, Patience: int32(waited.Milliseconds()),
 		Key: p.key, Version: p.version, At: int64(sh.mu.mono), Answer: answer}
 	if reply.DependsOn < 0 || sh.partition.Await(reply.DependsOn, w) {
+		sh.broker.metrics.waited[p.key].Observe(waited)
 		after.done = append(after.done, netloop.Completion{Conn: p.conn, Slot: p.slot, Answer: answer})
 	}
 }

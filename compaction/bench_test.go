@@ -42,7 +42,7 @@ func BenchmarkRound(b *testing.B) {
 }
 
 func BenchmarkOffsetMap(b *testing.B) {
-	m := newOffsetMap(64 << 20)
+	m := newOffsetMap(64<<20, DefaultLoadFactor)
 	var keys [][]byte
 	for i := range 100_000 {
 		keys = append(keys, fmt.Appendf(nil, "a group with a name/a topic with a name/%d", i))

@@ -1,6 +1,7 @@
 package compaction
 
 import (
+	"errors"
 	"time"
 
 	"github.com/kcoord/kcoord/log"
@@ -21,6 +22,9 @@ func (c *Cleaner) choose(mono time.Duration, wall int64) (next time.Duration, er
 		l.partition(p)
 		return true
 	})
+	if l.failedRoll != nil {
+		return 0, l.failedRoll
+	}
 	for p, st := range c.states {
 		if !st.seen {
 			delete(c.states, p)
@@ -50,6 +54,8 @@ type look struct {
 	survey bool           // only its delete horizons are to be looked up
 	others []*log.Partition
 	next   time.Duration
+	// failedRoll is a final error of rollOld.
+	failedRoll error
 }
 
 func (l *look) partition(p *log.Partition) {
@@ -69,6 +75,7 @@ func (l *look) partition(p *log.Partition) {
 	switch {
 	case live.NotReady || l.mono < st.retry:
 	case !live.Counted:
+		l.rollOld(p)
 		l.others = append(l.others, p)
 		return
 	case st.waitFor > p.RecoveryPoint():
@@ -82,6 +89,19 @@ func (l *look) partition(p *log.Partition) {
 		}
 	}
 	l.next = min(l.next, lookPause)
+}
+
+// rollOld closes the active segment of a topic whose records have to be compacted
+// by now (max.compaction.lag.ms), so that a round may take them once a checkpoint
+// has passed it. Appends roll by the same rule; this is for a log that gets none.
+func (l *look) rollOld(p *log.Partition) {
+	lag := p.Topic().Config.MaxCompactionLag
+	if lag >= l.wall {
+		return
+	}
+	if _, err := p.RollBefore(l.wall - lag); err != nil {
+		l.failedRoll = errors.Join(l.failedRoll, l.failed(p, err))
+	}
 }
 
 // wants returns how many bytes a round would free, about; 0: none is needed.
@@ -133,7 +153,7 @@ func (l *look) start(p *log.Partition) (next time.Duration, err error) {
 	if l.survey {
 		l.begin(newSurvey(p, cleaning, segs))
 	} else {
-		l.begin(newRound(p, cleaning, segs, true, l.wall, l.c.o.MapBytes))
+		l.begin(newRound(p, cleaning, segs, true, l.wall, l.c.o.Tuning))
 	}
 	return 0, nil
 }
@@ -182,7 +202,7 @@ func (l *look) startDirtiest() error {
 		best, bestOf, bestSegs, highest = cleaning, p, segs, ratio
 	}
 	if best != nil {
-		l.begin(newRound(bestOf, best, bestSegs, false, l.wall, l.c.o.MapBytes))
+		l.begin(newRound(bestOf, best, bestSegs, false, l.wall, l.c.o.Tuning))
 	}
 	return nil
 }

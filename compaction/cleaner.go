@@ -11,6 +11,10 @@ import (
 const (
 	// DefaultMapBytes is log.cleaner.dedupe.buffer.size.
 	DefaultMapBytes = 128 << 20
+	// DefaultIOBufferBytes is log.cleaner.io.buffer.size.
+	DefaultIOBufferBytes = 512 << 10
+	// DefaultLoadFactor is log.cleaner.io.buffer.load.factor.
+	DefaultLoadFactor = 0.9
 	// DefaultBackoff is log.cleaner.backoff.ms: the pause between two looks at
 	// topics that follow the dirty ratio.
 	DefaultBackoff = 15 * time.Second
@@ -52,9 +56,32 @@ type Options struct {
 	// Done is told the outcome of each round; nil: nobody is.
 	Done func(r Result)
 
+	Tuning
+}
+
+// Tuning are the settings that may change while a Cleaner works.
+type Tuning struct {
 	MapBytes       int           // log.cleaner.dedupe.buffer.size; 0: DefaultMapBytes
+	LoadFactor     float64       // log.cleaner.io.buffer.load.factor, how full the map gets; 0: DefaultLoadFactor
+	IOBufferBytes  int           // log.cleaner.io.buffer.size, half of it for reading; 0: DefaultIOBufferBytes
 	BytesPerSecond int64         // log.cleaner.io.max.bytes.per.second, reads and writes; 0: unlimited
 	Backoff        time.Duration // log.cleaner.backoff.ms; 0: DefaultBackoff
+}
+
+func (t Tuning) withDefaults() Tuning {
+	if t.MapBytes == 0 {
+		t.MapBytes = DefaultMapBytes
+	}
+	if t.LoadFactor <= 0 {
+		t.LoadFactor = DefaultLoadFactor
+	}
+	if t.IOBufferBytes <= 0 {
+		t.IOBufferBytes = DefaultIOBufferBytes
+	}
+	if t.Backoff == 0 {
+		t.Backoff = DefaultBackoff
+	}
+	return t
 }
 
 // Result is the outcome of a round.
@@ -100,17 +127,15 @@ type state struct {
 
 // New returns a cleaner.
 func New(o Options) *Cleaner {
-	if o.MapBytes == 0 {
-		o.MapBytes = DefaultMapBytes
-	}
-	if o.Backoff == 0 {
-		o.Backoff = DefaultBackoff
-	}
+	o.Tuning = o.withDefaults()
 	if o.Live == nil {
 		o.Live = func(*log.Partition) Live { return Live{} }
 	}
 	return &Cleaner{o: o, states: map[*log.Partition]*state{}}
 }
+
+// Tune changes the settings; a round that is under way keeps its map and buffer.
+func (c *Cleaner) Tune(t Tuning) { c.o.Tuning = t.withDefaults() }
 
 // Step does a piece of work: chooses a partition, or goes on with the round that
 // is under way. next says when to call again (0: at once). mono is the monotonic

@@ -287,7 +287,7 @@ func TestDamagedSegment(t *testing.T) {
 
 // The throttle bounds bytes read and written per second.
 func TestThrottle(t *testing.T) {
-	r := newCleanerRig(t, vfs.NewMem(), Options{BytesPerSecond: 100_000})
+	r := newCleanerRig(t, vfs.NewMem(), Options{Tuning: Tuning{BytesPerSecond: 100_000}})
 	r.live = 10_000
 	r.write(300_000, 10)
 	r.steps(10 * time.Minute)
@@ -301,7 +301,7 @@ func TestThrottle(t *testing.T) {
 
 // Close in the middle of a round leaves the partition usable for another one.
 func TestCloseInTheMiddle(t *testing.T) {
-	r := newCleanerRig(t, vfs.NewMem(), Options{BytesPerSecond: 50_000})
+	r := newCleanerRig(t, vfs.NewMem(), Options{Tuning: Tuning{BytesPerSecond: 50_000}})
 	r.live = 10_000
 	r.write(300_000, 10)
 	r.steps(8 * time.Second)
@@ -351,5 +351,95 @@ func TestMostDeadFirst(t *testing.T) {
 	r.steps(20 * time.Second)
 	if len(r.c.states) != 1 {
 		t.Errorf("%d states: those of deleted partitions must go", len(r.c.states))
+	}
+}
+
+// A log that gets no more records is compacted by the time that
+// max.compaction.lag.ms gives, its active segment too.
+func TestIdleLogIsCompactedInTime(t *testing.T) {
+	r := newCleanerRig(t, vfs.NewMem(), Options{})
+	must(t, r.s.Close())
+	r.p = nil
+	r.config.MaxCompactionLag, r.config.MinCleanableRatio = 3_600_000, 1
+	r.open()
+	r.c.o.Live = func(*log.Partition) Live { return Live{} }
+	r.write(5_000, 10)
+	want := r.table()
+	r.steps(50 * time.Minute)
+	if len(r.results) != 0 || r.p.ActiveSize() == 0 {
+		t.Fatalf("too early: %+v", r.results)
+	}
+	r.steps(15 * time.Minute)
+	if len(r.results) != 1 || r.results[0].End != r.p.LogEnd() {
+		t.Fatalf("%d rounds, %d bytes in the active segment", len(r.results), r.p.ActiveSize())
+	}
+	if got := r.table(); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	r.steps(3 * time.Hour)
+	if len(r.results) != 1 {
+		t.Errorf("more rounds without a record: %+v", r.results[1:])
+	}
+}
+
+// With cleanup.policy=compact,delete a log is compacted, and its old segments go.
+func TestCompactAndDelete(t *testing.T) {
+	r := newCleanerRig(t, vfs.NewMem(), Options{})
+	must(t, r.s.Close())
+	r.p = nil
+	r.config.Delete, r.config.RetentionMillis = true, 3_600_000
+	r.open()
+	r.c.o.Live = func(*log.Partition) Live { return Live{} }
+	r.write(50_000, 10)
+	must(t, r.roll())
+	r.steps(time.Minute)
+	if len(r.results) != 1 || r.results[0].Replaced == 0 || len(r.table()) == 0 {
+		t.Fatalf("not compacted: %+v", r.results)
+	}
+	end := r.p.LogEnd()
+	for range 30 {
+		r.now += 6 * time.Minute
+		_, err := r.s.RetentionStep()
+		must(t, err)
+		must(t, r.flush())
+		must(t, r.s.Checkpoint())
+		r.steps(time.Second)
+	}
+	if r.p.LogStart() != end || r.p.LogEnd() != end || len(r.table()) != 0 {
+		t.Errorf("log start %d, end %d of %d, %d keys", r.p.LogStart(), r.p.LogEnd(), end, len(r.table()))
+	}
+	r.write(1000, 10)
+	must(t, r.roll())
+	r.steps(time.Minute)
+	r.check()
+	for _, result := range r.results {
+		must(t, result.Err)
+	}
+}
+
+// Settings that change while the cleaner works take effect.
+func TestTune(t *testing.T) {
+	r := newCleanerRig(t, vfs.NewMem(), Options{})
+	r.write(5_000_000, 10)
+	r.c.Tune(Tuning{BytesPerSecond: 1000, MapBytes: 1 << 16, LoadFactor: 0.1, IOBufferBytes: 1})
+	for range 200 {
+		next, err := r.c.Step(r.now, r.wall())
+		must(t, err)
+		if r.now += next; r.c.round != nil {
+			break
+		}
+		must(t, r.s.Checkpoint())
+	}
+	if r.c.round == nil || r.c.round.m.newest.limit != 204 || r.c.round.r.chunk != 0 {
+		t.Fatalf("round %+v", r.c.round)
+	}
+	next, err := r.c.Step(r.now, r.wall())
+	must(t, err)
+	if next < 100*time.Millisecond {
+		t.Errorf("the next step after %v", next)
+	}
+	r.c.Tune(Tuning{})
+	if next, err = r.c.Step(r.now, r.wall()); next != 0 || err != nil {
+		t.Errorf("without a limit the next step after %v, %v", next, err)
 	}
 }

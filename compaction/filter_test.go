@@ -112,7 +112,7 @@ func text(b record.Batch) string {
 // clean runs both passes over batches, as one group that must keep its end.
 func clean(t testing.TB, batches []record.Batch, from, now int64) (out []record.Batch, f *filter) {
 	t.Helper()
-	m := newMapper(1<<20, from)
+	m := newMapper(newOffsetMap(1<<20, DefaultLoadFactor), from)
 	for _, b := range batches {
 		must(t, b.Validate())
 		if b.LastOffset() < from {
@@ -269,7 +269,7 @@ func TestGolden(t *testing.T) {
 	for range 3 {
 		b.Append(stamp, key, value)
 	}
-	f = &filter{newest: newOffsetMap(0), end: 100}
+	f = &filter{newest: newOffsetMap(0, DefaultLoadFactor), end: 100}
 	f.newest.put(f.newest.hash(key), 50)
 	if empty, err := f.batch(b.Close(), true); err != nil || !bytes.Equal(empty, unhex(t, g4)) {
 		t.Errorf("empty batch:\n got %x, %v\nwant %s", empty, err, g4)
@@ -306,7 +306,7 @@ func TestFilterUnreadable(t *testing.T) {
 }
 
 func TestOffsetMap(t *testing.T) {
-	m := newOffsetMap(1 << 20)
+	m := newOffsetMap(1<<20, DefaultLoadFactor)
 	model := map[string]int64{}
 	for i := range 30_000 {
 		k := fmt.Sprintf("key %d", i*7919%5000)

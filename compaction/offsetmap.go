@@ -27,13 +27,14 @@ type slot struct {
 
 const firstSlots = 1 << 10
 
-// newOffsetMap returns a map that takes at most bytes.
-func newOffsetMap(bytes int) *offsetMap {
+// newOffsetMap returns a map that takes at most bytes and keys in a share of its
+// slots, load, of which more than nine tenths are never used.
+func newOffsetMap(bytes int, load float64) *offsetMap {
 	slots := firstSlots
 	for 2*slots*slotBytes <= bytes {
 		slots *= 2
 	}
-	return &offsetMap{seedA: maphash.MakeSeed(), seedB: maphash.MakeSeed(), limit: slots / 10 * 9}
+	return &offsetMap{seedA: maphash.MakeSeed(), seedB: maphash.MakeSeed(), limit: min(max(int(float64(slots)*load), 1), slots/10*9)}
 }
 
 func (m *offsetMap) hash(key []byte) keyHash {

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// readChunk is how much is read at a time.
-	readChunk = 256 << 10
+	// leastChunk is the least that is read at a time.
+	leastChunk = 4 << 10
 	// maxBatch bounds a batch on disk. max.message.bytes may have been larger than
 	// it is now, so the present value says nothing.
 	maxBatch = 65 << 20
@@ -19,10 +19,11 @@ const (
 
 // reader walks over the batches of one segment, their checksums checked.
 type reader struct {
-	seg *log.CleanSegment
-	pos int64 // of the batch that next returns
-	buf []byte
-	off int64 // where buf begins in the segment
+	chunk int // read at a time
+	seg   *log.CleanSegment
+	pos   int64 // of the batch that next returns
+	buf   []byte
+	off   int64 // where buf begins in the segment
 }
 
 // open goes to the beginning of a segment.
@@ -67,7 +68,7 @@ func (r *reader) bytes(n int64) ([]byte, error) {
 	}
 	at := r.pos - r.off
 	if at+n > int64(len(r.buf)) {
-		want := int(min(max(n, readChunk), r.seg.Bytes-r.pos))
+		want := int(min(max(n, int64(r.chunk), leastChunk), r.seg.Bytes-r.pos))
 		r.buf = slices.Grow(r.buf[:0], want)[:want]
 		r.off, at = r.pos, 0
 		if got, err := r.seg.ReadAt(r.buf, r.pos); got < want {

@@ -75,6 +75,7 @@ type rig struct {
 	s      *log.Store
 	p      *log.Partition
 	now    time.Duration // both clocks
+	tuning Tuning        // of tryRound
 }
 
 func newRig(t testing.TB, fs vfs.FS) *rig {
@@ -199,10 +200,10 @@ func (r *rig) tryRound(merge bool) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	round := newRound(r.p, c, cleanable(r.p, c.Segments(), r.wall()), merge, r.wall(), 1<<20)
+	round := newRound(r.p, c, cleanable(r.p, c.Segments(), r.wall()), merge, r.wall(), r.tuning.withDefaults())
 	defer round.close()
 	for steps := 0; ; steps++ {
-		if done, err := round.step(1000); done || err != nil {
+		if done, err := round.step(int64(1 + (r.tuning.IOBufferBytes+1000)%5000)); done || err != nil {
 			return round.result, err
 		}
 		if steps > 1_000_000 {

@@ -35,7 +35,7 @@ type round struct {
 }
 
 // newRound prepares a round over segs of a cleaning.
-func newRound(p *log.Partition, c *log.Cleaning, segs []*log.CleanSegment, internal bool, now int64, mapBytes int) *round {
+func newRound(p *log.Partition, c *log.Cleaning, segs []*log.CleanSegment, internal bool, now int64, tuning Tuning) *round {
 	r := &round{p: p, c: c, segs: segs, from: p.CleanerCheckpoint(), internal: internal, now: now}
 	r.result = Result{Partition: p, From: r.from, SegmentsBefore: len(segs), SegmentsAfter: len(segs)}
 	r.result.Tombstones = Tombstones{}
@@ -43,7 +43,8 @@ func newRound(p *log.Partition, c *log.Cleaning, segs []*log.CleanSegment, inter
 		r.result.BytesBefore += s.Bytes
 	}
 	r.result.BytesAfter = r.result.BytesBefore
-	r.m = newMapper(mapBytes, r.from)
+	r.m = newMapper(newOffsetMap(tuning.MapBytes, tuning.LoadFactor), r.from)
+	r.r.chunk = tuning.IOBufferBytes / 2
 	r.skipTo(r.from)
 	return r
 }

@@ -252,7 +252,7 @@ func TestRoundWithAFullMap(t *testing.T) {
 	for end := int64(0); end < r.p.LogEnd(); rounds++ {
 		c, err := r.p.BeginCleaning()
 		must(t, err)
-		round := newRound(r.p, c, c.Segments(), true, r.wall(), 1) // the smallest map
+		round := newRound(r.p, c, c.Segments(), true, r.wall(), Tuning{MapBytes: 1}.withDefaults()) // the smallest map
 		for done := false; !done; {
 			done, err = round.step(1 << 20)
 			must(t, err)
@@ -284,7 +284,7 @@ func TestRoundOfADeletedTopic(t *testing.T) {
 	if again, err := r.p.BeginCleaning(); again != nil || err != nil {
 		t.Errorf("a second cleaning: %v, %v", again, err)
 	}
-	round := newRound(r.p, c, c.Segments(), true, r.wall(), 1<<20)
+	round := newRound(r.p, c, c.Segments(), true, r.wall(), Tuning{MapBytes: 1 << 20}.withDefaults())
 	must(t, r.s.AppendMetadata([][]byte{topicRecord(2, topicID(1), "")}, nil, true))
 	must(t, r.flush())
 	_, err = r.s.RetentionStep() // renames the folder
@@ -315,7 +315,7 @@ func TestRoundGivenUp(t *testing.T) {
 	for budget := int64(1); budget < 40_000; budget += 1500 {
 		c, err := r.p.BeginCleaning()
 		must(t, err)
-		round := newRound(r.p, c, c.Segments(), true, r.wall(), 1<<20)
+		round := newRound(r.p, c, c.Segments(), true, r.wall(), Tuning{MapBytes: 1 << 20}.withDefaults())
 		done, err := round.step(budget)
 		must(t, err)
 		round.close()
@@ -365,11 +365,48 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// Random sets, deletes, rounds, restarts and crashes at random file operations:
-// the table is always what was acknowledged, perhaps with the batch that the
-// crash interrupted.
+// tryAppend appends records as the coordinator does, or as a client.
+func (r *rig) tryAppend(records []kv, rnd *rand.Rand) error {
+	if rnd.IntN(2) == 0 {
+		return r.trySet(records...)
+	}
+	if _, _, err := r.p.AppendBatch(compressed(r.t, rnd, records)); err != nil {
+		return err
+	}
+	return r.flush()
+}
+
+// vary draws the options that a life runs with.
+func vary(r *rig, rnd *rand.Rand) {
+	r.config.SegmentBytes = []int64{700, 2000, 9000, 1 << 20}[rnd.IntN(4)]
+	r.config.IndexIntervalBytes = []int64{0, 300, 4096}[rnd.IntN(3)]
+	r.config.DeleteRetention = []int64{0, 60_000, 86_400_000}[rnd.IntN(3)]
+	r.config.MinCompactionLag = []int64{0, 0, 30_000}[rnd.IntN(3)]
+	r.config.MaxMessageBytes = []int64{600, 8 << 20}[rnd.IntN(2)] // below what is there already
+	r.tuning = Tuning{
+		MapBytes:      []int{1, 1 << 12, 1 << 20}[rnd.IntN(3)],
+		LoadFactor:    []float64{0.01, 0.5, 0.9, 1}[rnd.IntN(4)],
+		IOBufferBytes: []int{1, 9000, 512 << 10}[rnd.IntN(3)],
+	}
+}
+
+// compressed is a batch as a client sends it, with a codec of its choice.
+func compressed(t testing.TB, rnd *rand.Rand, records []kv) record.Batch {
+	t.Helper()
+	var w record.Rewriter
+	b := plain(0, records...)
+	w.Begin(b, record.Codec(rnd.IntN(5)), record.NoHorizon)
+	must(t, b.Each(func(r record.Record) error { w.Add(r); return nil }))
+	out, err := w.Append(nil, b.LastOffset())
+	must(t, err)
+	return out
+}
+
+// Random sets, deletes, rounds, restarts and crashes at random file operations,
+// under options that change from life to life: the table is always what was
+// acknowledged, perhaps with the batch that the crash interrupted.
 func TestRandomLives(t *testing.T) {
-	seeds := uint64(15)
+	seeds := uint64(25)
 	if testing.Short() {
 		seeds = 12
 	}
@@ -378,10 +415,9 @@ func TestRandomLives(t *testing.T) {
 		fs := vfs.NewCrashable()
 		hook := &vfs.Hooked{FS: fs}
 		r := newRig(t, hook)
-		r.config.SegmentBytes = 2000
-		r.config.DeleteRetention = 60_000
-		r.open()
 		rnd := rand.New(rand.NewPCG(seed, 7))
+		vary(r, rnd)
+		r.open()
 		sure, maybe := map[string]string{}, map[string]string{}
 		crash := errors.New("crash")
 		work := func() error {
@@ -400,7 +436,7 @@ func TestRandomLives(t *testing.T) {
 						}
 						batch = append(batch, x)
 					}
-					if err := r.trySet(batch...); err != nil {
+					if err := r.tryAppend(batch, rnd); err != nil {
 						return err
 					}
 					sure = maps.Clone(maybe)
@@ -429,6 +465,7 @@ func TestRandomLives(t *testing.T) {
 				hook.FS = fs
 			}
 			crashes++
+			vary(r, rnd)
 			if err := r.tryOpen(); err != nil {
 				t.Fatalf("seed %d: open: %v", seed, err)
 			}

@@ -30,9 +30,9 @@ type pendingKey struct {
 	offset int64
 }
 
-func newMapper(mapBytes int, from int64) *mapper {
+func newMapper(m *offsetMap, from int64) *mapper {
 	return &mapper{
-		newest: newOffsetMap(mapBytes), covered: from,
+		newest: m, covered: from,
 		aborted: map[int64][]span{}, last: map[int64]int64{}, open: map[int64]*openTxn{},
 	}
 }

@@ -21,7 +21,7 @@ type Waiter struct {
 	Conn       any    // whose answer
 	Slot       uint32 // and which
 	Generation uint32
-	Loop       int32
+	Patience   int32  // ms by which At lies after the request's arrival
 	Key        int16  // of the request's API
 	Version    int16  // of the request
 	At         int64  // monotonic ns: since when it waits; only TakeWaiters looks at it
@@ -107,6 +107,12 @@ type Options struct {
 	SegmentWriteDelay  time.Duration // how long batches may wait for the partition log; 0: 5 ms; negative: none
 	DiskReserveBytes   int64         // 64 MiB; negative: none
 	InflateMaxBytes    int64         // 64 MiB: what a compressed batch may inflate to
+	RetentionInterval  time.Duration // 5 min: how often retention looks at all partitions
+	RetentionDelay     time.Duration // 30 s: from the start to its first look; negative: none
+	ProducerCheck      time.Duration // 10 min: how often idle producers are looked for
+	// ProducerExpiration is how long an idle producer is remembered; it is asked each
+	// time. nil: a day.
+	ProducerExpiration func() time.Duration
 
 	// Now is the wall clock, for timestamps, file names and retention; Mono is
 	// the monotonic clock, for intervals.

@@ -15,7 +15,8 @@ import (
 )
 
 // TestOneSyncPerRound: a round costs one write and one sync of one file, however
-// many partitions it touches.
+// many partitions it touches; beside that it only makes, without a sync, the files
+// of a few partitions that have none yet.
 func TestOneSyncPerRound(t *testing.T) {
 	for _, c := range []struct {
 		name             string
@@ -42,8 +43,9 @@ func TestOneSyncPerRound(t *testing.T) {
 				w.at = func(op vfs.Op) { ops = append(ops, string(op.Kind)) }
 				w.flush()
 				w.at = nil
-				if got := strings.Join(ops, " "); got != "write datasync" {
-					t.Errorf("a round does %q", got)
+				rest, ok := strings.CutPrefix(strings.Join(ops, " "), "write datasync")
+				if !ok || strings.Contains(rest, "sync") || strings.Count(rest, "mkdir") > firstWrites {
+					t.Errorf("a round does %q", ops)
 				}
 			}
 			w.at = func(op vfs.Op) {

@@ -390,6 +390,23 @@ func (p *Partition) RollActive(minBytes int64) (bool, error) {
 	return true, nil
 }
 
+// RollBefore closes the active segment if its first batch is older than millis
+// (Unix ms), and asks for a checkpoint, as RollActive does.
+func (p *Partition) RollBefore(millis int64) (bool, error) {
+	g := p.active()
+	if g == nil || g.size.Load() == 0 {
+		return false, nil
+	}
+	p.disk.Lock()
+	g = p.active()
+	old := g != nil && g.known && g.tail.size > 0 && g.firstSeen() < millis
+	p.disk.Unlock()
+	if !old {
+		return false, nil
+	}
+	return p.RollActive(1)
+}
+
 // ActiveSize is the bytes of the active segment, 0 if there is none.
 func (p *Partition) ActiveSize() int64 {
 	if g := p.active(); g != nil {

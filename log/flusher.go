@@ -18,8 +18,13 @@ type flusher struct {
 	// written since (DurabilityInterval, DurabilityOS).
 	lastSync time.Duration
 	unsynced bool
-	waiters  []Waiter // of the round just published; reused
+	waiters  []Waiter     // of the round just published; reused
+	first    []*Partition // without a file until the round just published; reused
 }
+
+// firstWrites is up to how many partitions of a round get their first file
+// before the round's answers go.
+const firstWrites = 4
 
 // retryAppend is how long the flusher waits for prepared space.
 const retryAppend = 10 * time.Millisecond
@@ -146,6 +151,9 @@ func (s *Store) publish(r *round) error {
 		p.queueBytes += len(b.data)
 		s.mu.behind += len(b.data)
 		s.mu.queued.add(p, p.dueAt(now))
+		if len(p.list()) == 0 && len(s.flush.first) < firstWrites {
+			s.flush.first = append(s.flush.first, p)
+		}
 	}
 	if s.mu.behind >= maxBehindBytes {
 		s.refuse(refuseBehind)
@@ -161,6 +169,7 @@ func (s *Store) publish(r *round) error {
 	s.mu.Unlock()
 	s.syncing.Store(0)
 
+	s.makeFirst()
 	if len(s.flush.waiters) > 0 && s.o.OnDurable != nil {
 		s.o.OnDurable(s.flush.waiters)
 	}
@@ -171,6 +180,18 @@ func (s *Store) publish(r *round) error {
 	}
 	s.afterRound(r)
 	return nil
+}
+
+// makeFirst writes the first batches of partitions that have no file yet: who
+// looks into the folder of a broker that was killed finds every partition that
+// ever was written, as with Apache Kafka. It happens once for a partition, and a
+// round with many of them leaves the rest to the writer.
+func (s *Store) makeFirst() {
+	for _, p := range s.flush.first {
+		_ = p.CatchUp() // shows in Err; the queue has it again
+	}
+	clear(s.flush.first)
+	s.flush.first = s.flush.first[:0]
 }
 
 // afterRound is what can wait until the answers are on their way.

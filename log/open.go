@@ -50,6 +50,12 @@ func (o Options) withDefaults() Options {
 	orBytes(&o.JournalFileBytes, journal.DefaultFileBytes)
 	orBytes(&o.DiskReserveBytes, 64<<20)
 	orBytes(&o.InflateMaxBytes, 64<<20)
+	orDuration(&o.RetentionInterval, 5*time.Minute)
+	orDuration(&o.RetentionDelay, 30*time.Second)
+	orDuration(&o.ProducerCheck, producerCheck)
+	if o.ProducerExpiration == nil {
+		o.ProducerExpiration = func() time.Duration { return producerExpiration }
+	}
 	o.SegmentWriteDelay = max(o.SegmentWriteDelay, 0)
 	return o
 }

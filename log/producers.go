@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/kcoord/kcoord/log/record"
 )
@@ -13,12 +14,10 @@ const (
 	// keptBatches is how many batches of a producer are remembered: as many as a
 	// client may have in flight.
 	keptBatches = 5
-	// producerExpiration is how long an idle producer is remembered, ms
-	// (producer.id.expiration.ms).
-	producerExpiration = 24 * 3600 * 1000
-	// producerSweep is from how many producers on those that expired are removed,
-	// each time their number has doubled.
-	producerSweep = 1000
+	// producerExpiration is how long an idle producer is remembered, by default.
+	producerExpiration = 24 * time.Hour
+	// producerCheck is how often those that expired are removed, by default.
+	producerCheck = 10 * time.Minute
 )
 
 // A producedBatch is what tells a batch from its repetition.
@@ -46,7 +45,7 @@ type producers struct {
 		sync.Mutex
 		loaded  bool
 		known   map[int64]*producer
-		sweepAt int
+		sweepAt time.Duration // monotonic
 	}
 }
 
@@ -59,6 +58,7 @@ func (p *Partition) appendIdempotent(b record.Batch) (base int64, duplicate bool
 	if err := p.loadProducersLocked(now); err != nil {
 		return -1, false, err
 	}
+	p.sweepProducersLocked(now)
 	known := s.mu.known[b.ProducerID()]
 	if known != nil {
 		if base, ok := known.find(b); ok {
@@ -72,7 +72,6 @@ func (p *Partition) appendIdempotent(b record.Batch) (base int64, duplicate bool
 		return -1, false, err
 	}
 	s.noteLocked(b, base, now)
-	s.sweepLocked(now)
 	return base, false, nil
 }
 
@@ -131,17 +130,19 @@ func (s *producers) noteLocked(b record.Batch, base, time int64) {
 	k.time = max(k.time, time)
 }
 
-// sweepLocked removes producers that have been idle too long.
-func (s *producers) sweepLocked(now int64) {
-	if len(s.mu.known) < s.mu.sweepAt {
+// sweepProducersLocked removes producers that have been idle too long, if it is
+// time to look.
+func (p *Partition) sweepProducersLocked(now int64) {
+	s, o, mono := &p.producers, &p.s.o, p.s.o.Mono()
+	if mono < s.mu.sweepAt {
 		return
 	}
+	s.mu.sweepAt = mono + o.ProducerCheck
 	for id, k := range s.mu.known {
-		if now-k.time > producerExpiration {
+		if now-k.time > o.ProducerExpiration().Milliseconds() {
 			delete(s.mu.known, id)
 		}
 	}
-	s.mu.sweepAt = max(producerSweep, 2*len(s.mu.known))
 }
 
 // loadProducersLocked reads what the log says of its producers, once. No batch
@@ -156,7 +157,7 @@ func (p *Partition) loadProducersLocked(now int64) error {
 	if err := p.CatchUp(); err != nil {
 		return err
 	}
-	s.mu.known, s.mu.sweepAt = map[int64]*producer{}, producerSweep
+	s.mu.known, s.mu.sweepAt = map[int64]*producer{}, p.s.o.Mono()+p.s.o.ProducerCheck
 	buf := p.s.getBuf()
 	defer p.s.putBuf(buf)
 	for offset, more := p.LogStart(), true; more; {
@@ -169,7 +170,7 @@ func (p *Partition) loadProducersLocked(now int64) error {
 			break
 		}
 		info, statErr := p.s.fs.Stat(g.name(suffixLog))
-		if statErr != nil || now-info.ModTime <= producerExpiration {
+		if statErr != nil || now-info.ModTime <= p.s.o.ProducerExpiration().Milliseconds() {
 			err = p.scanProducersLocked(g, now, buf)
 		}
 		base := g.base

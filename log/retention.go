@@ -20,9 +20,7 @@ type retention struct {
 }
 
 const (
-	retentionInterval = 5 * time.Minute
-	retentionFirst    = 30 * time.Second
-	removeRetry       = time.Minute
+	removeRetry = time.Minute
 )
 
 // A deletion is a file or folder that waits for its removal.
@@ -40,19 +38,19 @@ func (s *Store) wakeRetention() {
 }
 
 // RetentionStep removes what lies below log starts at once, applies retention by
-// size and time to all partitions every five minutes, and removes files whose
+// size and time to all partitions every RetentionInterval, and removes files whose
 // delay is over.
 func (s *Store) RetentionStep() (next time.Duration, err error) {
 	now := s.o.Mono()
 	if s.keep.next == 0 {
-		s.keep.next = now + retentionFirst
+		s.keep.next = now + max(s.o.RetentionDelay, 1)
 	}
 	if err := s.gone.putAsideAll(s); err != nil {
 		s.warn("delete-folder", err.Error())
 	}
 	full := now >= s.keep.next
 	if full {
-		s.keep.next = now + retentionInterval
+		s.keep.next = now + s.o.RetentionInterval
 	}
 	var failed error
 	s.EachPartition(func(p *Partition) {
@@ -237,7 +235,7 @@ func (s *Store) removeDue(now time.Duration) (next time.Duration) {
 	left = s.keep.mu.files
 	s.keep.mu.Unlock()
 	if len(left) == 0 {
-		return retentionInterval
+		return s.o.RetentionInterval
 	}
 	return max(slices.MinFunc(left, func(a, b deletion) int { return cmp.Compare(a.due, b.due) }).due-now, time.Millisecond)
 }

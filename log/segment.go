@@ -81,6 +81,15 @@ func (g *segment) release() {
 	}
 }
 
+// firstSeen is the largest timestamp of the first batch, or when the file was made.
+// REQUIRES the partition's log lock and that the tail is known.
+func (g *segment) firstSeen() int64 {
+	if g.tail.firstTime >= 0 {
+		return g.tail.firstTime
+	}
+	return g.created
+}
+
 func (g *segment) name(suffix string) string {
 	return path.Join(g.dir, segmentName(g.base, suffix))
 }

@@ -13,7 +13,7 @@ import (
 
 // apiVersionsTool is kafka-broker-api-versions.
 func apiVersionsTool(args []string, stdout, stderr io.Writer) int {
-	f := newToolFlags("kafka-broker-api-versions", stderr)
+	f := newToolFlags("kafka-broker-api-versions")
 	c, code := f.connect(args, stderr)
 	if code != nil {
 		return *code
@@ -38,7 +38,7 @@ func clusterTool(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "kafka-cluster: only cluster-id is served")
 		return 2
 	}
-	f := newToolFlags("kafka-cluster", stderr)
+	f := newToolFlags("kafka-cluster")
 	c, code := f.connect(args[1:], stderr)
 	if code != nil {
 		return *code
@@ -57,7 +57,7 @@ func clusterTool(args []string, stdout, stderr io.Writer) int {
 
 // groupsTool is kafka-consumer-groups --list.
 func groupsTool(args []string, stdout, stderr io.Writer) int {
-	f := newToolFlags("kafka-consumer-groups", stderr)
+	f := newToolFlags("kafka-consumer-groups")
 	list := f.Bool("list", false, "list groups")
 	c, code := f.connect(args, stderr)
 	if code != nil {

@@ -20,7 +20,7 @@ func (r *repeated) Set(v string) error { *r = append(*r, v); return nil }
 
 // topicsTool is kafka-topics: --list, --create, --delete, --describe.
 func topicsTool(args []string, stdout, stderr io.Writer) int {
-	f := newToolFlags("kafka-topics", stderr)
+	f := newToolFlags("kafka-topics")
 	var (
 		list        = f.Bool("list", false, "list topics")
 		create      = f.Bool("create", false, "create a topic")

@@ -24,6 +24,8 @@ func toolFor(argv0 string) (tool, bool) {
 		"kafka-cluster":             clusterTool,
 		"kafka-consumer-groups":     groupsTool,
 		"kafka-storage":             storageTool,
+		"cub":                       cubTool,
+		"nc":                        ncTool,
 		"kafka-run-class":           unsupportedTool(name),
 		"kafka-configs":             unsupportedTool(name),
 		"kafka-console-producer":    unsupportedTool(name),
@@ -43,9 +45,9 @@ type toolFlags struct {
 	bootstrap string
 }
 
-func newToolFlags(name string, stderr io.Writer) *toolFlags {
+func newToolFlags(name string) *toolFlags {
 	f := &toolFlags{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError)}
-	f.SetOutput(stderr)
+	f.SetOutput(io.Discard)
 	f.StringVar(&f.bootstrap, "bootstrap-server", "", "host:port[,host:port...] of the broker")
 	f.StringVar(&f.bootstrap, "bootstrap-servers", "", "the same")
 	f.String("command-config", "", "accepted and not read: there is nothing to configure yet")
@@ -56,6 +58,7 @@ func newToolFlags(name string, stderr io.Writer) *toolFlags {
 func (f *toolFlags) connect(args []string, stderr io.Writer) (*client, *int) {
 	two, one := 2, 1
 	if err := f.Parse(args); err != nil {
+		fmt.Fprintf(stderr, "%s: %s; Kafka's own %s works against this broker\n", f.Name(), strings.ReplaceAll(err.Error(), ": -", ": --"), f.Name())
 		return nil, &two
 	}
 	if f.bootstrap == "" {

@@ -33,6 +33,14 @@ func bucketOf(d time.Duration) int {
 // Bound is the upper bound of bucket i.
 func bound(i int) time.Duration { return time.Microsecond << i }
 
+// Add adds what other has counted.
+func (h *Histogram) Add(other *Histogram) {
+	for i := range h.counts {
+		h.counts[i].Add(other.counts[i].Load())
+	}
+	h.sum.Add(other.sum.Load())
+}
+
 // Count is the number of observations.
 func (h *Histogram) Count() uint64 {
 	var n uint64

@@ -3,8 +3,11 @@ package sim
 import (
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/kcoord/kcoord/wire"
 )
 
 // A client is an actor's connection: requests with their callbacks. An answer
@@ -13,20 +16,34 @@ type client struct {
 	world     *World
 	name      string
 	conn      *conn
+	lane      lane
 	formatter *kmsg.RequestFormatter
 	next      int32
 	pending   []call
 	deaf      bool // the process is paused: nothing is read
+	// refused counts the requests for which there was no connection to be had, and
+	// who asked has not been told: it is at refusedAt, and sends nothing else before.
+	refused   int
+	refusedAt time.Duration
+}
+
+// A lane is one connection as the client counts them: what is sent on one lane
+// is worked on in that order.
+type lane struct {
+	client *client
+	number int
 }
 
 type call struct {
 	request       kmsg.Request
 	correlationID int32
+	sent          time.Duration
 	done          func(resp kmsg.Response)
 }
 
 func newClient(w *World, name string) *client {
 	c := &client{world: w, name: name, formatter: kmsg.NewRequestFormatter(kmsg.FormatterClientID(name))}
+	c.lane.client = c
 	w.clients = append(w.clients, c)
 	return c
 }
@@ -34,16 +51,35 @@ func newClient(w *World, name string) *client {
 // call sends a request on the client's connection, which is made if need be.
 func (c *client) call(req kmsg.Request, done func(resp kmsg.Response)) {
 	w := c.world
-	w.trace("%s asks %s %d", c.name, kmsg.NameForKey(req.Key()), req.GetVersion())
-	if w.process == nil { // connection refused
-		w.after(w.pause(), func() { done(nil) })
+	if w.options.Trace != nil {
+		w.trace("%s asks %s %d: %+v", c.name, kmsg.NameForKey(req.Key()), req.GetVersion(), req)
+	}
+	if w.process == nil || c.refused > 0 {
+		if c.refused++; c.refused == 1 {
+			c.refusedAt = w.machine.clock.mono + w.pause()
+		}
+		w.after(c.refusedAt-w.machine.clock.mono, func() {
+			c.refused--
+			done(nil)
+		})
 		return
 	}
+	c.send(req)
+	c.pending = append(c.pending, call{req, c.next, w.machine.clock.mono, done})
+}
+
+// tell sends a request that has no answer.
+func (c *client) tell(req kmsg.Request) {
+	if c.world.process != nil {
+		c.send(req)
+	}
+}
+
+func (c *client) send(req kmsg.Request) {
 	if c.conn == nil {
-		c.conn = w.process.network.connect()
+		c.conn = c.world.process.network.connect(c.lane)
 	}
 	c.next++
-	c.pending = append(c.pending, call{req, c.next, done})
 	if c.conn.open {
 		c.conn.send(c.formatter.AppendRequest(nil, req, c.next))
 	}
@@ -51,37 +87,42 @@ func (c *client) call(req kmsg.Request, done func(resp kmsg.Response)) {
 
 // readable reports whether the client has something to read: an answer, or the
 // end of the connection.
-func (c *client) readable() bool {
-	return c.conn != nil && !c.deaf && (len(c.conn.outbound) > 0 || !c.conn.open)
+func (c *client) readable(now time.Duration) bool {
+	return c.conn != nil && !c.deaf && now >= c.conn.slowUntil && (len(c.conn.outbound) > 0 || !c.conn.open)
 }
 
 // read takes one answer, or notices that the connection is gone.
 func (c *client) read() {
 	if len(c.conn.outbound) == 0 {
-		lost := c.pending
-		c.world.trace("%s has lost its connection, %d requests on the way", c.name, len(lost))
-		c.conn, c.pending = nil, nil
-		for _, p := range lost {
-			p.done(nil)
-		}
+		c.lose()
 		return
 	}
 	frame := c.conn.outbound[0]
 	c.conn.outbound = c.conn.outbound[1:]
 	if len(c.pending) == 0 {
-		c.world.violated("%s got an answer to nothing", c.name)
+		c.world.violated(checkOrder, "%s got an answer to nothing", c.name)
 	}
 	p := c.pending[0]
 	c.pending = c.pending[1:]
 	resp, err := decode(p, frame[4:])
 	if err != nil {
-		c.world.violated("%s: %v", c.name, err)
+		c.world.violated(checkOrder, "%s: %v", c.name, err)
 	}
-	c.world.answered[p.request.Key()]++
 	if c.world.options.Trace != nil {
 		c.world.trace("%s is told %s %+v", c.name, kmsg.NameForKey(p.request.Key()), resp)
 	}
 	p.done(resp)
+}
+
+// lose gives the connection up: what was on its way has no known outcome.
+func (c *client) lose() {
+	lost := c.pending
+	c.world.trace("%s has lost its connection, %d requests on the way", c.name, len(lost))
+	c.conn, c.pending = nil, nil
+	c.lane.number++
+	for _, p := range lost {
+		p.done(nil)
+	}
 }
 
 func decode(p call, body []byte) (kmsg.Response, error) {
@@ -107,3 +148,18 @@ func (c *client) disconnect() {
 		c.conn.cut(errCut)
 	}
 }
+
+// atVersion sets a random version of those that are served, within bounds.
+func (w *World) atVersion(req kmsg.Request, lowest, highest int16) {
+	api, ok := wire.Lookup(req.Key())
+	if !ok {
+		panic("sim: " + kmsg.NameForKey(req.Key()) + " is not served")
+	}
+	lowest, highest = max(lowest, api.Min), min(highest, api.Max, req.MaxVersion())
+	req.SetVersion(lowest + int16(w.random.IntN(int(highest-lowest)+1)))
+}
+
+// anyVersion sets a random version.
+func (w *World) anyVersion(req kmsg.Request) { w.atVersion(req, 0, never16) }
+
+const never16 = 1<<15 - 1

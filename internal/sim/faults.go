@@ -2,9 +2,28 @@ package sim
 
 import "time"
 
+// faults draws a fault now and then, and sees to it that each run has a crash
+// and a cut. It reports whether something was done.
+func (w *World) faults() bool {
+	switch {
+	case w.report.Events >= w.crashAt && w.process != nil:
+		w.crashAt = never32
+		w.guard(w.crash)
+	case w.report.Events >= w.cutAt && w.cutConnection():
+		w.cutAt = never32
+	case w.chance(w.mix.calmness):
+		w.fault()
+	default:
+		return false
+	}
+	return true
+}
+
+const never32 = 1<<31 - 1
+
 // fault draws one fault.
 func (w *World) fault() {
-	switch w.random.IntN(8) {
+	switch w.random.IntN(14) {
 	case 0:
 		w.guard(w.crash)
 	case 1:
@@ -12,15 +31,23 @@ func (w *World) fault() {
 		w.machine.fuse = w.random.IntN(200)
 	case 2, 3:
 		w.cutConnection()
-	case 4:
+	case 4, 5:
+		w.abandonConnection()
+	case 6, 7:
+		w.slowConnection()
+	case 8:
 		w.pauseClient()
-	case 5:
+	case 9:
 		w.stallLoop()
-	case 6:
+	case 10:
 		// The wall clock jumps; nothing but records may notice.
 		w.machine.clock.wall += int64(w.random.IntN(7200)-3600) * 1000
-	case 7:
+	case 11:
 		w.pauseBroker()
+	case 12:
+		w.fillDisk()
+	case 13:
+		w.machine.syncFuse = w.random.IntN(20)
 	}
 }
 
@@ -31,7 +58,7 @@ func (w *World) crash() {
 	if p == nil {
 		return // it is down already
 	}
-	w.Crashes++
+	w.report.Crashes++
 	w.trace("CRASH")
 	w.process = nil
 	w.machine.cut()
@@ -42,25 +69,65 @@ func (w *World) crash() {
 			c.outbound = nil
 		}
 	}
-	w.after(w.pause(), func() {
-		w.boot()
-	})
+	w.after(w.pause(), w.boot)
 }
 
-func (w *World) cutConnection() {
+// randomConn is a connection in use, nil if there is none.
+func (w *World) randomConn() *conn {
 	if w.process == nil {
-		return
+		return nil
 	}
 	var open []*conn
 	for _, c := range w.process.network.conns {
-		if c.open {
+		if c.open && !c.abandoned {
 			open = append(open, c)
 		}
 	}
-	if len(open) > 0 {
-		w.Cuts++
-		w.trace("CUT")
-		open[w.random.IntN(len(open))].cut(errCut)
+	if len(open) == 0 {
+		return nil
+	}
+	return open[w.random.IntN(len(open))]
+}
+
+// cutConnection ends a connection on both sides; what was on its way is lost.
+func (w *World) cutConnection() bool {
+	c := w.randomConn()
+	if c == nil {
+		return false
+	}
+	w.report.Cuts++
+	w.trace("CUT of %s", c.lane.client.name)
+	c.cut(errCut)
+	return true
+}
+
+// abandonConnection lets a client lose its connection while the broker goes on
+// with what arrived before, or arrives late.
+func (w *World) abandonConnection() {
+	c := w.randomConn()
+	if c == nil {
+		return
+	}
+	w.report.Cuts++
+	w.trace("%s is cut off, %d requests are late", c.lane.client.name, len(c.inbound))
+	c.abandoned, c.outbound = true, nil
+	c.inbound = c.inbound[:w.random.IntN(len(c.inbound)+1)]
+	c.lane.client.lose()
+	if w.chance(2) {
+		c.slowUntil = w.machine.clock.mono + w.upTo(3*time.Second)
+	}
+	w.after(w.upTo(5*time.Second), func() {
+		if p := w.process; p != nil && c.net == p.network {
+			c.cut(errCut)
+		}
+	})
+}
+
+// slowConnection delays what is on its way, in both directions.
+func (w *World) slowConnection() {
+	if c := w.randomConn(); c != nil {
+		w.trace("%s has a slow connection", c.lane.client.name)
+		c.slowUntil = w.machine.clock.mono + w.upTo(3*time.Second)
 	}
 }
 
@@ -70,10 +137,10 @@ func (w *World) pauseClient() {
 	if c.deaf {
 		return
 	}
-	w.Pauses++
+	w.report.Pauses++
 	w.trace("PAUSE of %s", c.name)
 	c.deaf = true
-	w.after(time.Duration(w.random.IntN(8000))*time.Millisecond, func() { c.deaf = false })
+	w.after(w.upTo(8*time.Second), func() { c.deaf = false })
 }
 
 // stallLoop lets one background part of the broker stand still: a slow disk, a
@@ -82,15 +149,33 @@ func (w *World) stallLoop() {
 	if w.process == nil || len(w.process.loops) == 0 {
 		return
 	}
-	w.Stalls++
+	w.report.Stalls++
 	l := w.process.loops[w.random.IntN(len(w.process.loops))]
-	l.stalled = w.machine.clock.mono + time.Duration(w.random.IntN(3000))*time.Millisecond
+	w.trace("STALL of %s", l.Name)
+	l.stalled = w.machine.clock.mono + w.upTo(3*time.Second)
 }
 
 // pauseBroker stops the broker's whole machine for a while: the container is
-// paused, the laptop sleeps. Actors' timers come due meanwhile.
+// paused, the laptop sleeps, the heap is collected. Actors' timers come due
+// meanwhile.
 func (w *World) pauseBroker() {
-	w.Pauses++
+	w.report.Pauses++
 	w.trace("PAUSE of the broker")
-	w.machine.clock.advance(time.Duration(1+w.random.IntN(20)) * time.Second)
+	if w.chance(2) {
+		w.machine.clock.advance(w.upTo(2 * time.Second))
+		return
+	}
+	w.machine.clock.advance(w.upTo(20 * time.Second))
+}
+
+// fillDisk leaves the disk without space for a while.
+func (w *World) fillDisk() {
+	if w.machine.full {
+		return
+	}
+	w.report.FullDisks++
+	room := int64(w.random.IntN(3) * w.random.IntN(200<<10))
+	w.trace("FULL DISK, %d bytes left", room)
+	w.machine.fillUp(room)
+	w.after(w.upTo(8*time.Second), w.machine.letGo)
 }

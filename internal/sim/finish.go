@@ -13,43 +13,52 @@ import (
 
 // populate makes the topics and then the actors.
 func (w *World) populate() {
-	admin := newClient(w, "admin")
-	createTopic(w, admin, memberTopic, memberPartitions)
-	w.until("the topic is there", time.Minute, func() bool { return w.topics == 1 })
-	for g := range w.options.Groups {
-		for n := range w.options.Members {
+	first := newClient(w, "first")
+	makeTopic(w, first, memberTopic, memberPartitions)
+	makeTopic(w, first, dataTopic, dataPartitions)
+	w.until(checkForgotten, "the topics are there", 5*time.Minute, func() bool { return len(w.topicIDs) == 2 })
+	for g := range w.mix.groups {
+		for n := range w.mix.members {
 			w.members = append(w.members, newMember(w, fmt.Sprintf("group-%d", g), n))
 		}
 	}
-	for n := range w.options.Writers {
-		w.writers = append(w.writers, newWriter(w, n))
+	for n := range w.mix.writers {
+		newWriter(w, n)
+	}
+	for n := range w.mix.producers {
+		newProducer(w, n)
+	}
+	for n := range w.mix.consumers {
+		newConsumer(w, n)
+	}
+	for n := range w.mix.admins {
+		newAdmin(w, n)
 	}
 }
 
-// until lets events happen until a condition holds, and complains if that takes
-// more than a limit of virtual time.
-func (w *World) until(what string, limit time.Duration, holds func() bool) {
-	end := w.machine.clock.mono + limit
-	for !holds() {
-		if w.machine.clock.mono > end {
-			w.violated("%v without: %s; %s", limit, what, w.describe())
-		}
-		w.event()
-	}
-}
-
-// calmDown stops the faults: from here on every group has to settle.
+// calmDown stops the faults: from here on every group has to settle, and every
+// request to be answered.
 func (w *World) calmDown() {
-	w.calm = true
-	w.machine.fuse = -1
+	w.calm, w.calmSince = true, w.machine.clock.mono
+	w.machine.fuse, w.machine.syncFuse = -1, -1
+	w.machine.letGo()
 	for _, c := range w.clients {
 		c.deaf = false
 	}
-	w.until("every group settles", 3*time.Minute, w.everybodyStable)
+	w.until(checkSettling, "every group settles", 3*time.Minute, w.everybodyStable)
+	asked := w.machine.clock.mono
+	w.until(checkForgotten, "every request is answered", 2*patience, func() bool {
+		for _, c := range w.clients {
+			if len(c.pending) > 0 && c.pending[0].sent <= asked {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // everybodyStable reports whether all members of each group are in the same,
-// newest generation and own something together.
+// newest generation.
 func (w *World) everybodyStable() bool {
 	if w.process == nil {
 		return false
@@ -67,22 +76,16 @@ func (w *World) everybodyStable() bool {
 	return true
 }
 
-// finish compares what is in memory with what a new process makes of the disk.
+// finish compares what is in memory with what a new process makes of the disk,
+// and reads everything once more.
 func (w *World) finish() {
-	var quiet bool
-	w.until("everything written is durable", time.Minute, func() bool {
-		quiet = true
-		for _, x := range w.writers {
-			quiet = quiet && x.flying == 0
-		}
-		return quiet && w.process != nil
-	})
 	// Everybody freezes, so that nothing changes while the picture is taken.
 	for _, c := range w.clients {
 		c.disconnect()
 		c.conn, c.pending = nil, nil
+		c.lane.number++
 	}
-	w.timers, w.members, w.writers = nil, nil, nil
+	w.timers, w.members, w.clients = nil, nil, nil
 	before := w.snapshot()
 	w.process = nil
 	w.machine.disk = w.machine.disk.Crash(vfs.KeepAll)
@@ -90,82 +93,59 @@ func (w *World) finish() {
 	after := w.snapshot()
 	for i := range before {
 		// What the rebalance of a group has decided so far is not written down.
-		rebalancing := strings.Contains(before[i], "Rebalance") && i < w.options.Groups
+		rebalancing := strings.Contains(before[i], "Rebalance") && i < w.mix.groups
 		if before[i] != after[i] && !rebalancing {
-			w.violated("after a restart memory differs: %s, was %s", after[i], before[i])
+			w.violated(checkReplay, "after a restart: %s, before: %s", after[i], before[i])
 		}
 	}
-	for _, r := range w.registerOrder {
+	for partition := range int32(dataPartitions) {
+		c := &consumer{world: w, client: newClient(w, "reader")}
 		done := false
-		fetchOffset(w, w.clients[0], r.key, func() { done = true })
-		w.until("the last fetch is answered", time.Minute, func() bool { return done })
+		c.list(partition, -2, func() { c.everything(partition, func() { done = true }) })
+		w.until(checkForgotten, "the records are read", time.Minute, func() bool { return done })
 	}
+}
+
+// ask lets one request be answered.
+func (w *World) ask(req kmsg.Request) kmsg.Response {
+	var answer kmsg.Response
+	c := newClient(w, "snapshot")
+	c.call(req, func(resp kmsg.Response) { answer = resp })
+	w.until(checkForgotten, "the snapshot's request is answered", time.Minute, func() bool { return len(c.pending) == 0 })
+	w.clients = w.clients[:len(w.clients)-1]
+	if answer == nil {
+		w.violated(checkForgotten, "a request without faults was not answered")
+	}
+	return answer
 }
 
 // snapshot describes every group and offset that survives a restart, as text.
 func (w *World) snapshot() []string {
 	var out []string
-	ask := func(req kmsg.Request, each func(resp kmsg.Response)) {
-		done := false
-		c := newClient(w, "snapshot")
-		c.call(req, func(resp kmsg.Response) {
-			if resp == nil {
-				w.violated("a request without faults was not answered")
-			}
-			each(resp)
-			done = true
-		})
-		w.until("the snapshot's request is answered", time.Minute, func() bool { return done })
-	}
 	describe := kmsg.NewPtrDescribeGroupsRequest()
-	describe.SetVersion(5)
-	for g := range w.options.Groups {
+	w.anyVersion(describe)
+	for g := range w.mix.groups {
 		describe.Groups = append(describe.Groups, fmt.Sprintf("group-%d", g))
 	}
-	ask(describe, func(resp kmsg.Response) {
-		for _, g := range resp.(*kmsg.DescribeGroupsResponse).Groups {
-			var members []string
-			for _, m := range g.Members {
-				members = append(members, fmt.Sprintf("%s=%s", m.MemberID, m.MemberAssignment))
-			}
-			slices.Sort(members)
-			out = append(out, fmt.Sprintf("%s %s %s %v", g.Group, g.State, g.Protocol, members))
+	for _, g := range w.ask(describe).(*kmsg.DescribeGroupsResponse).Groups {
+		var members []string
+		for _, m := range g.Members {
+			members = append(members, fmt.Sprintf("%s=%s", m.MemberID, m.MemberAssignment))
 		}
-	})
-	for _, r := range w.registerOrder {
+		slices.Sort(members)
+		out = append(out, fmt.Sprintf("%s %s %s %v", g.Group, g.State, g.Protocol, members))
+	}
+	for _, r := range w.registers.order {
 		fetch := kmsg.NewPtrOffsetFetchRequest()
-		fetch.SetVersion(7)
+		w.atVersion(fetch, 2, 7)
 		fetch.Group = r.key.group
 		t := kmsg.NewOffsetFetchRequestTopic()
 		t.Topic, t.Partitions = r.key.topic, []int32{r.key.partition}
 		fetch.Topics = append(fetch.Topics, t)
-		ask(fetch, func(resp kmsg.Response) {
-			p := resp.(*kmsg.OffsetFetchResponse).Topics[0].Partitions[0]
-			r.observed(w, p.Offset, r.floor)
-			out = append(out, fmt.Sprintf("%v %d %s", r.key, p.Offset, *p.Metadata))
-		})
+		asked := w.tick()
+		p := w.ask(fetch).(*kmsg.OffsetFetchResponse).Topics[0].Partitions[0]
+		r.observed(w, p.Offset, asked)
+		out = append(out, fmt.Sprintf("%v %d %s", r.key, p.Offset, *p.Metadata))
 	}
 	return out
-}
-
-// describe tells where everybody stands, for a failure's message.
-func (w *World) describe() string {
-	var b strings.Builder
-	for _, m := range w.members {
-		fmt.Fprintf(&b, "\n  %s: stable %v, generation %d, id %s", m.client.name, m.stable, m.generation, m.id)
-	}
-	for _, c := range w.clients {
-		if len(c.pending) == 0 {
-			continue
-		}
-		fmt.Fprintf(&b, "\n  %s waits for", c.name)
-		for _, p := range c.pending {
-			fmt.Fprintf(&b, " %s", kmsg.NameForKey(p.request.Key()))
-		}
-		if c.conn != nil {
-			fmt.Fprintf(&b, " (open %v, held %v, sent %d, owed %d, on the way %d)", c.conn.open, c.conn.held, len(c.conn.inbound),
-				len(c.conn.slots), len(c.conn.outbound))
-		}
-	}
-	return b.String()
 }

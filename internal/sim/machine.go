@@ -1,11 +1,9 @@
 package sim
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/kcoord/kcoord/broker"
-	"github.com/kcoord/kcoord/log/vfs"
 )
 
 // A clock is virtual time. Nothing but the World moves it.
@@ -38,6 +36,7 @@ type loop struct {
 	stop    <-chan struct{}
 	due     time.Duration // when it wants to be called; never: only when woken
 	stalled time.Duration // not called before: a slow disk, a thread that gets no time
+	running bool          // it is being called: what happens meanwhile must not call it
 }
 
 const never = time.Duration(1<<63 - 1)
@@ -54,72 +53,53 @@ func (p *process) Loop(l broker.Loop, stop <-chan struct{}, _ func(error)) {
 // Wait has nothing to wait for: loops are called, they do not run.
 func (p *process) Wait() {}
 
+// loop returns a loop by name.
+func (p *process) loop(name string) *loop {
+	for _, l := range p.loops {
+		if l.Name == name {
+			return l
+		}
+	}
+	panic("sim: no loop " + name)
+}
+
 // ready reports whether a loop has to be called now.
 func (l *loop) ready(now time.Duration) bool {
-	if now < l.stalled {
+	if now < l.stalled || l.running {
 		return false
 	}
 	return l.due <= now || len(l.Wake) > 0
 }
 
-// step calls the loop once.
-func (l *loop) step(now time.Duration) error {
-	select {
-	case <-l.Wake:
-	default:
+// next is when it will be ready, as far as is known.
+func (l *loop) next(now time.Duration) time.Duration {
+	if l.running {
+		return never
 	}
+	if l.stalled > now && (len(l.Wake) > 0 || l.due < l.stalled) {
+		return l.stalled
+	}
+	return l.due
+}
+
+// step calls the loop once.
+func (l *loop) step(c *clock) error {
+	l.sleep()
 	next, err := l.Step()
 	switch {
 	case next < 0:
 		l.due = never
 	default:
-		l.due = now + next
+		l.due = c.mono + next
 	}
 	return err
 }
 
-// A machine is the computer: its disk outlives the process.
-type machine struct {
-	random *rand.Rand
-	clock  *clock
-	disk   *vfs.Crashable
-	// fuse is how many more file operations until the power fails; negative: it
-	// does not.
-	fuse int
-}
-
-// powerCut is what a file operation panics with when the fuse has burnt down.
-type powerCut struct{}
-
-// files is the disk as the process sees it.
-func (m *machine) files() vfs.FS {
-	return &vfs.Hooked{FS: m.disk, Before: func(vfs.Op) *vfs.Failure {
-		if m.fuse == 0 {
-			panic(powerCut{})
-		}
-		if m.fuse > 0 {
-			m.fuse--
-		}
-		return nil
-	}}
-}
-
-// cut makes the disk what a power failure, or only the death of the process,
-// leaves of it.
-func (m *machine) cut() {
-	m.fuse = -1
-	pick := vfs.KeepAll // the process was killed, the operating system lives
-	switch m.random.IntN(3) {
-	case 0:
-		pick = vfs.Seeded(m.random.Uint64())
-	case 1:
-		pick = vfs.KeepNone
+// sleep takes the wake-up and the deadline away.
+func (l *loop) sleep() {
+	select {
+	case <-l.Wake:
+	default:
 	}
-	m.disk = m.disk.Crash(pick)
-}
-
-func (m *machine) fill(b []byte) {
-	for i := range b {
-		b[i] = byte(m.random.Uint32())
-	}
+	l.due = never
 }

@@ -27,14 +27,18 @@ type member struct {
 
 	life       int // callbacks of an earlier life are ignored
 	id         string
+	before     string // the id it had last, when it has forgotten
 	generation int32
 	stable     bool
 	owned      []int32
-	joinedAs   int16 // version
+	// dead is a member id of an earlier life that was replaced or has left, deadSince
+	// the process in which that was told: a crash may bring it back.
+	dead      string
+	deadSince int
 }
 
 func newMember(w *World, group string, n int) *member {
-	m := &member{world: w, group: group, client: newClient(w, fmt.Sprintf("%s-m%d", group, n))}
+	m := &member{world: w, group: group, generation: -1, client: newClient(w, fmt.Sprintf("%s-m%d", group, n))}
 	if n%3 == 2 {
 		instance := fmt.Sprintf("instance-%d", n)
 		m.instance = &instance
@@ -75,7 +79,7 @@ func (m *member) failed(code int16) bool {
 		kerr.CoordinatorLoadInProgress, kerr.NotCoordinator:
 		m.restart(false)
 	default:
-		m.world.violated("%s of %s met %v", m.client.name, m.group, err)
+		m.world.violated(checkErrors, "%s of %s met %v", m.client.name, m.group, err)
 	}
 	return true
 }
@@ -83,33 +87,34 @@ func (m *member) failed(code int16) bool {
 func (m *member) join() {
 	w := m.world
 	req := kmsg.NewPtrJoinGroupRequest()
-	m.joinedAs = int16(w.random.IntN(10))
+	w.anyVersion(req)
 	if m.instance != nil {
-		m.joinedAs = 5 + m.joinedAs%5
+		w.atVersion(req, 5, never16)
 		req.InstanceID = m.instance
 	}
-	req.SetVersion(m.joinedAs)
 	req.Group, req.MemberID, req.ProtocolType = m.group, m.id, "consumer"
 	req.SessionTimeoutMillis = int32(sessionTimeout.Milliseconds())
 	req.RebalanceTimeoutMillis = int32(rebalanceTimeout.Milliseconds())
 	p := kmsg.NewJoinGroupRequestProtocol()
 	p.Name, p.Metadata = "range", []byte(m.client.name)
 	req.Protocols = append(req.Protocols, p)
-	life := m.life
+	life, synced := m.life, w.group(m.group).synced
 	m.client.call(req, func(resp kmsg.Response) {
 		if m.life == life {
-			m.joined(resp)
+			m.joined(req.MemberID, synced, resp)
 		}
 	})
 }
 
-func (m *member) joined(resp kmsg.Response) {
+func (m *member) joined(asked string, synced int32, resp kmsg.Response) {
+	w := m.world
 	if resp == nil {
-		m.restart(m.world.chance(3)) // some clients forget, some remember
+		m.restart(w.chance(3)) // some clients forget, some remember
 		return
 	}
-	r := resp.(*kmsg.JoinGroupResponse)
+	r, g := resp.(*kmsg.JoinGroupResponse), w.group(m.group)
 	if r.ErrorCode == kerr.MemberIDRequired.Code {
+		g.named(w, m, r.MemberID)
 		m.id = r.MemberID
 		m.restart(false)
 		return
@@ -117,18 +122,25 @@ func (m *member) joined(resp kmsg.Response) {
 	if m.failed(r.ErrorCode) {
 		return
 	}
-	m.world.succeed("JoinGroup")
+	w.succeed("JoinGroup")
+	if asked == "" {
+		g.named(w, m, r.MemberID)
+	}
+	if m.instance != nil && m.before != "" && m.before != r.MemberID {
+		m.dead, m.deadSince = m.before, w.boots
+	}
+	m.before = r.MemberID
+	g.joined(w, r, synced)
 	m.id, m.generation = r.MemberID, r.Generation
-	m.world.group(m.group).joined(m.world, r)
 	m.sync(r)
 }
 
 // sync sends the leader's assignment, or asks for one.
 func (m *member) sync(join *kmsg.JoinGroupResponse) {
 	req := kmsg.NewPtrSyncGroupRequest()
-	req.SetVersion(int16(m.world.random.IntN(6)))
+	m.world.anyVersion(req)
 	if m.instance != nil {
-		req.SetVersion(3 + req.GetVersion()%3)
+		m.world.atVersion(req, 3, never16)
 		req.InstanceID = m.instance
 	}
 	req.Group, req.MemberID, req.Generation = m.group, m.id, m.generation
@@ -148,25 +160,26 @@ func (m *member) sync(join *kmsg.JoinGroupResponse) {
 			req.GroupAssignment = append(req.GroupAssignment, a)
 		}
 	}
-	life := m.life
+	life, synced := m.life, m.world.group(m.group).synced
 	m.client.call(req, func(resp kmsg.Response) {
 		if m.life == life {
-			m.synced(resp)
+			m.synced(synced, resp)
 		}
 	})
 }
 
-func (m *member) synced(resp kmsg.Response) {
+func (m *member) synced(before int32, resp kmsg.Response) {
 	if resp == nil {
 		m.restart(false)
 		return
 	}
-	r := resp.(*kmsg.SyncGroupResponse)
+	r, g := resp.(*kmsg.SyncGroupResponse), m.world.group(m.group)
 	if m.failed(r.ErrorCode) {
 		return
 	}
 	m.world.succeed("SyncGroup")
-	m.owned = m.world.group(m.group).assigned(m.world, m, r.MemberAssignment)
+	g.served(m.world, "SyncGroup", m.generation, before)
+	m.owned = g.assigned(m.world, m, r.MemberAssignment)
 	m.stable = true
 	m.world.after(m.world.pause(), m.guarded(m.work))
 }
@@ -176,69 +189,81 @@ func (m *member) work() {
 	w := m.world
 	switch n := w.random.IntN(100); {
 	case n < 40 || len(m.owned) == 0:
-		m.heartbeat()
-	case n < 80:
-		m.commit()
-	case n < 90 || w.calm:
+		m.heartbeat(m.id, m.generation)
+	case n < 75:
+		m.commit(m.generation)
+	case n < 85 || w.calm:
 		m.fetch()
+	case n < 87: // a late message of a generation that is over
+		m.heartbeat(m.id, m.generation-1)
+	case n < 89:
+		m.commit(m.generation - 1)
+	case n < 91: // and of one who is no member any more
+		m.heartbeat(m.dead, m.generation)
 	case n < 94:
 		m.leave()
 	case n < 97: // vanish: the process is killed
 		m.client.disconnect()
 		m.life++
-		w.after(time.Duration(w.random.IntN(12000))*time.Millisecond, m.guarded(func() { m.restart(true) }))
+		w.after(w.upTo(12*time.Second), m.guarded(func() { m.restart(true) }))
 	default:
 		m.restart(false) // a rejoin out of the blue
 	}
 }
 
-func (m *member) heartbeat() {
+func (m *member) heartbeat(id string, generation int32) {
+	w := m.world
 	req := kmsg.NewPtrHeartbeatRequest()
-	req.SetVersion(int16(m.world.random.IntN(5)))
-	req.Group, req.MemberID, req.Generation = m.group, m.id, m.generation
+	w.anyVersion(req)
+	req.Group, req.MemberID, req.Generation = m.group, id, generation
 	if m.instance != nil {
-		req.SetVersion(3 + req.GetVersion()%2)
+		w.atVersion(req, 3, never16)
 		req.InstanceID = m.instance
 	}
-	life := m.life
+	life, synced := m.life, w.group(m.group).synced
 	m.client.call(req, func(resp kmsg.Response) {
-		if m.life != life {
-			return
+		ok := resp != nil && resp.(*kmsg.HeartbeatResponse).ErrorCode == 0
+		if ok {
+			w.succeed("Heartbeat")
+			w.group(m.group).served(w, "Heartbeat", generation, synced)
 		}
-		if resp == nil {
-			m.world.after(m.world.pause(), m.guarded(m.heartbeat))
-			return
+		if ok && id != m.id && id == m.dead && m.deadSince == w.boots {
+			w.violated(checkMembers, "%s: %s was served although it is no member any more", m.group, id)
 		}
-		if code := resp.(*kmsg.HeartbeatResponse).ErrorCode; !m.failed(code) {
-			m.world.succeed("Heartbeat")
-			m.world.after(heartbeatPause/2+m.world.pause(), m.guarded(m.work))
+		switch {
+		case m.life != life:
+		case resp == nil:
+			w.after(w.pause(), m.guarded(func() { m.heartbeat(m.id, m.generation) }))
+		case id != m.id || generation != m.generation:
+			w.after(w.pause(), m.guarded(m.work))
+		case !m.failed(resp.(*kmsg.HeartbeatResponse).ErrorCode):
+			w.after(heartbeatPause/2+w.pause(), m.guarded(m.work))
 		}
 	})
 }
 
 // commit commits one owned partition.
-func (m *member) commit() {
+func (m *member) commit(generation int32) {
 	w := m.world
-	key := registerKey{m.group, memberTopic, m.owned[w.random.IntN(len(m.owned))]}
-	reg := w.register(key)
-	value := reg.propose()
-	req := commitRequest(w, key, value)
-	req.Generation, req.MemberID = m.generation, m.id
-	if m.instance != nil {
+	reg := w.register(registerKey{m.group, memberTopic, m.owned[w.random.IntN(len(m.owned))]})
+	a := reg.propose(w, m.client)
+	req := commitRequest(w, reg.key, a.value)
+	req.Generation, req.MemberID = generation, m.id
+	if generation < 0 {
+		req.MemberID = "" // what has no generation is no member's
+	} else if m.instance != nil {
+		w.atVersion(req, 7, never16)
 		req.InstanceID = m.instance
-		req.SetVersion(7 + req.GetVersion()%3)
 	}
-	life := m.life
+	life, synced := m.life, w.group(m.group).synced
 	m.client.call(req, func(resp kmsg.Response) {
-		code := reg.answered(w, value, resp)
-		if m.life != life {
-			return
+		code := reg.committed(w, a, resp)
+		if resp != nil && code == 0 {
+			w.group(m.group).served(w, "OffsetCommit", generation, synced)
 		}
-		if resp == nil {
-			w.after(w.pause(), m.guarded(m.work))
-			return
-		}
-		if !m.failed(code) {
+		switch {
+		case m.life != life:
+		case resp == nil, generation != m.generation, !m.failed(code):
 			w.after(w.pause(), m.guarded(m.work))
 		}
 	})
@@ -248,7 +273,7 @@ func (m *member) commit() {
 func (m *member) fetch() {
 	w := m.world
 	key := registerKey{m.group, memberTopic, m.owned[w.random.IntN(len(m.owned))]}
-	fetchOffset(w, m.client, key, m.guarded(func() {
+	readRegister(w, m.client, key, m.guarded(func() {
 		w.after(w.pause(), m.guarded(m.work))
 	}))
 }
@@ -256,23 +281,25 @@ func (m *member) fetch() {
 func (m *member) leave() {
 	w := m.world
 	req := kmsg.NewPtrLeaveGroupRequest()
-	req.SetVersion(int16(w.random.IntN(6)))
+	w.anyVersion(req)
 	req.Group, req.MemberID = m.group, m.id
 	l := kmsg.NewLeaveGroupRequestMember()
 	l.MemberID, l.InstanceID = m.id, m.instance
 	if m.instance != nil {
-		req.SetVersion(3 + req.GetVersion()%3)
+		w.atVersion(req, 3, never16)
 	}
 	req.Members = append(req.Members, l)
 	m.life++
+	m.stable = false
 	life := m.life
 	m.client.call(req, func(resp kmsg.Response) {
 		if m.life != life {
 			return
 		}
-		if resp != nil && resp.(*kmsg.LeaveGroupResponse).ErrorCode == 0 {
+		if r, ok := resp.(*kmsg.LeaveGroupResponse); ok && r.ErrorCode == 0 && (len(r.Members) == 0 || r.Members[0].ErrorCode == 0) {
 			w.succeed("LeaveGroup")
+			m.dead, m.deadSince = l.MemberID, w.boots
 		}
-		w.after(time.Duration(w.random.IntN(3000))*time.Millisecond, m.guarded(func() { m.restart(true) }))
+		w.after(w.upTo(3*time.Second), m.guarded(func() { m.restart(true) }))
 	})
 }

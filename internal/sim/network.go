@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/kcoord/kcoord/netloop"
 )
@@ -13,6 +14,7 @@ import (
 // netloop does: answers in the order of requests, nothing applied behind a held
 // request, one handler call at a time.
 type network struct {
+	world   *World
 	handler netloop.Handler
 	conns   []*conn
 	nextID  uint64
@@ -27,6 +29,12 @@ type conn struct {
 	bulk    bool
 	open    bool
 	closing bool
+	// lane is the client's side, to which what was sent here belongs.
+	lane lane
+	// abandoned: the client has given the connection up and the broker does not
+	// know; what was sent before may still be worked on.
+	abandoned bool
+	slowUntil time.Duration // nothing is carried before
 
 	inbound  [][]byte // sent by the client, not given to the handler yet
 	slots    []slot   // owed answers, oldest first
@@ -60,9 +68,9 @@ func (c *conn) Context() any     { return c.context }
 func (c *conn) SetContext(v any) { c.context = v }
 
 // connect opens a connection.
-func (n *network) connect() *conn {
+func (n *network) connect(l lane) *conn {
 	n.nextID++
-	c := &conn{net: n, id: n.nextID, open: true}
+	c := &conn{net: n, id: n.nextID, open: true, lane: l}
 	n.conns = append(n.conns, c)
 	n.handler.OnOpen(c)
 	return c
@@ -72,8 +80,8 @@ func (n *network) connect() *conn {
 func (c *conn) send(frame []byte) { c.inbound = append(c.inbound, frame) }
 
 // deliverable reports whether the handler can be given a frame.
-func (c *conn) deliverable() bool {
-	return c.open && !c.closing && !c.held && len(c.inbound) > 0 && !c.net.drained
+func (c *conn) deliverable(now time.Duration) bool {
+	return now >= c.slowUntil && c.open && !c.closing && !c.held && len(c.inbound) > 0 && !c.net.drained
 }
 
 // deliver gives the handler the next frame.
@@ -102,10 +110,10 @@ func (c *conn) deliver() {
 		return // the same frame is given again
 	}
 	c.inbound = c.inbound[1:]
-	c.settle(s, verdict, out)
+	c.settle(s, int16(binary.BigEndian.Uint16(frame[4:])), verdict, out)
 }
 
-func (c *conn) settle(s netloop.Slot, verdict netloop.Verdict, out []byte) {
+func (c *conn) settle(s netloop.Slot, key int16, verdict netloop.Verdict, out []byte) {
 	at := int(s.Index - c.base)
 	if verdict == netloop.None {
 		c.slots = append(c.slots[:at], c.slots[at+1:]...)
@@ -116,6 +124,10 @@ func (c *conn) settle(s netloop.Slot, verdict netloop.Verdict, out []byte) {
 	case netloop.Answered:
 		p.answer, p.done = out, true
 	case netloop.Later, netloop.Hold:
+		if early := c.net.world.options.Sabotage.Early; early != nil && verdict == netloop.Later && early(key) {
+			p.answer, p.done = out, true
+			break
+		}
 		if p.answer == nil {
 			p.answer = out
 		}
@@ -138,8 +150,11 @@ func (n *network) Release(_ int, done []netloop.Completion) {
 			continue
 		}
 		p := &c.slots[at]
-		if d.Answer != nil {
+		switch {
+		case d.Answer != nil:
 			p.answer = d.Answer
+		case d.Edit != nil:
+			p.answer = d.Edit(p.answer)
 		}
 		p.done, p.close = true, d.Close
 		if p.hold {
@@ -151,6 +166,17 @@ func (n *network) Release(_ int, done []netloop.Completion) {
 
 // flush moves the ready prefix of answers to the client's side.
 func (c *conn) flush() {
+	before := len(c.outbound)
+	c.release()
+	if f := c.net.world.options.Sabotage.Outgoing; f != nil && len(c.outbound) > before {
+		c.outbound = append(c.outbound[:before:before], f(c.outbound[before:])...)
+	}
+	if c.abandoned {
+		c.outbound = nil
+	}
+}
+
+func (c *conn) release() {
 	for len(c.slots) > 0 && c.slots[0].done {
 		s := c.slots[0]
 		c.slots, c.base = c.slots[1:], c.base+1
@@ -177,5 +203,6 @@ func (c *conn) cut(err error) {
 		c.outbound = nil
 	}
 	c.slots, c.inbound = nil, nil
+	c.net.world.registers.closed(c.net.world, c.lane)
 	c.net.handler.OnClose(c, err)
 }

@@ -1,32 +1,37 @@
 package sim
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+
+	"github.com/kcoord/kcoord/wire"
 )
 
 var (
 	seedFlag   = flag.Uint64("sim.seed", 0, "run this one seed")
+	firstFlag  = flag.Uint64("sim.first", 1, "the first seed to run")
 	seedsFlag  = flag.Int("sim.seeds", 12, "how many seeds to run")
 	traceFlag  = flag.Bool("sim.trace", false, "with one seed: print what happens")
 	eventsFlag = flag.Int("sim.events", 2000, "events of each run before the faults stop")
+	eachFlag   = flag.Int("sim.each", 0, "fail unless every API succeeded so often in all runs together")
 )
 
 // TestSeeds runs seed after seed. A failing one prints the command that runs it
 // again.
 func TestSeeds(t *testing.T) {
-	first, count := uint64(1), *seedsFlag
+	first, count := *firstFlag, *seedsFlag
 	if *seedFlag != 0 {
 		first, count = *seedFlag, 1
 	}
-	total := map[string]int{}
 	var (
-		sum  Report
+		sum  = Report{Succeeded: map[string]int{}}
 		mu   sync.Mutex
 		work sync.WaitGroup
 		next = first
@@ -42,8 +47,11 @@ func TestSeeds(t *testing.T) {
 					return
 				}
 				r, err := Run(optionsFor(seed))
+				if err == nil && (r.Crashes == 0 || r.Cuts == 0 || r.Events < *eventsFlag) {
+					err = fmt.Errorf("seed %d: %d events, %d crashes, %d cuts: it shows too little", seed, r.Events, r.Crashes, r.Cuts)
+				}
 				mu.Lock()
-				sum.add(r, total)
+				sum.add(r)
 				mu.Unlock()
 				if err != nil {
 					t.Errorf("%v\nagain: go test ./internal/sim -run TestSeeds -sim.seed %d -sim.events %d -sim.trace", err, seed, *eventsFlag)
@@ -52,17 +60,10 @@ func TestSeeds(t *testing.T) {
 		})
 	}
 	work.Wait()
-	for _, what := range []string{"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch",
-		"OffsetDelete", "DeleteGroups", "ListGroups", "DescribeGroups", "CreateTopics"} {
-		if total[what] == 0 && *seedFlag == 0 {
-			t.Errorf("%s never succeeded: the runs show nothing about it", what)
-		}
+	if *seedFlag == 0 {
+		sum.enough(t, *eachFlag)
 	}
-	var kinds []string
-	for _, k := range slices.Sorted(maps.Keys(total)) {
-		kinds = append(kinds, fmt.Sprintf("%s %d", k, total[k]))
-	}
-	t.Logf("%d events, %d crashes, %d cuts, %d pauses, %d stalls; %v", sum.Events, sum.Crashes, sum.Cuts, sum.Pauses, sum.Stalls, kinds)
+	t.Log(sum)
 }
 
 func optionsFor(seed uint64) Options {
@@ -73,22 +74,44 @@ func optionsFor(seed uint64) Options {
 	return o
 }
 
-func (sum *Report) add(r Report, total map[string]int) {
+func (sum *Report) add(r Report) {
 	for k, n := range r.Succeeded {
-		total[k] += n
+		sum.Succeeded[k] += n
 	}
 	sum.Events += r.Events
 	sum.Crashes += r.Crashes
 	sum.Cuts += r.Cuts
 	sum.Pauses += r.Pauses
 	sum.Stalls += r.Stalls
+	sum.SlowSyncs += r.SlowSyncs
+	sum.FailedSyncs += r.FailedSyncs
+	sum.FullDisks += r.FullDisks
+}
+
+// enough complains about APIs that the runs show too little about.
+func (sum *Report) enough(t *testing.T, each int) {
+	t.Helper()
+	for _, api := range wire.APIs() {
+		if n := sum.Succeeded[api.Name]; n < each {
+			t.Errorf("%s succeeded %d times, not %d", api.Name, n, each)
+		}
+	}
+}
+
+func (sum Report) String() string {
+	var kinds []string
+	for _, k := range slices.Sorted(maps.Keys(sum.Succeeded)) {
+		kinds = append(kinds, fmt.Sprintf("%s %d", k, sum.Succeeded[k]))
+	}
+	return fmt.Sprintf("%d events, %d crashes, %d cuts, %d pauses, %d stalls, %d slow syncs, %d failed ones, %d full disks; %s", sum.Events, sum.Crashes,
+		sum.Cuts, sum.Pauses, sum.Stalls, sum.SlowSyncs, sum.FailedSyncs, sum.FullDisks, strings.Join(kinds, ", "))
 }
 
 // TestSameSeedSameRun is what makes a seed worth keeping.
 func TestSameSeedSameRun(t *testing.T) {
 	one, err1 := Run(Options{Seed: 7})
 	two, err2 := Run(Options{Seed: 7})
-	if fmt.Sprint(one, err1) != fmt.Sprint(two, err2) {
+	if err := errors.Join(err1, err2); err != nil || one.String() != two.String() {
 		t.Errorf("two runs of one seed differ:\n%v %v\n%v %v", one, err1, two, err2)
 	}
 }

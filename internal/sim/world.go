@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"runtime/debug"
 	"sort"
 	"time"
 
@@ -17,56 +19,32 @@ import (
 
 var errCut = errors.New("sim: connection cut")
 
-// Options say what a run is like.
-type Options struct {
-	Seed   uint64
-	Events int // how many events before the faults stop
-	// Partitions of the offsets topic; default 3, so that groups share shards.
-	Partitions int
-	// Groups of members, and members in each; writers commit without membership.
-	Groups, Members, Writers, Producers int
-	// Trace, if set, is told what happens.
-	Trace func(line string)
-	// Faults turned off leave only the order of events to chance.
-	NoFaults bool
-}
-
-func (o *Options) fill() {
-	set := func(p *int, v int) {
-		if *p == 0 {
-			*p = v
-		}
-	}
-	set(&o.Events, 2000)
-	set(&o.Partitions, 3)
-	set(&o.Groups, 2)
-	set(&o.Members, 3)
-	set(&o.Writers, 2)
-	set(&o.Producers, 1)
-}
-
 // A World is one run.
 type World struct {
 	options Options
+	mix     mix
 	random  *rand.Rand
 	machine *machine
 	process *process // nil while the broker is down
+	boots   int      // processes so far
 	clients []*client
 	timers  []timer // sorted by time
 	nextSeq int
+	now     int // counts what clients send and are told: the order of things for them
+	// crashAt and cutAt are events at which there is a crash and a cut in any case.
+	crashAt, cutAt int
 
-	calm          bool // faults have stopped
-	members       []*member
-	writers       []*writer
-	groups        map[string]*groupHistory
-	registers     map[registerKey]*register
-	registerOrder []*register
-	topics        int
+	calm      bool          // faults have stopped
+	calmSince time.Duration // when
+	members   []*member
+	actors    int // that have something unfinished
+	groups    map[string]*groupHistory
+	registers registers
+	logs      map[int32]*logHistory
+	pids      map[int64]bool // producer ids handed out
+	topicIDs  map[string][16]byte
 
-	// What happened, for the tests that ask whether anything did.
-	answered                              map[int16]int
-	succeeded                             map[string]int
-	Crashes, Cuts, Pauses, Stalls, Events int
+	report Report
 }
 
 type timer struct {
@@ -78,26 +56,42 @@ type timer struct {
 // A Report is what a run did.
 type Report struct {
 	Events, Crashes, Cuts, Pauses, Stalls int
-	Succeeded                             map[string]int
+	SlowSyncs, FailedSyncs, FullDisks     int
+	Succeeded                             map[string]int // by API
 }
 
-// Run carries out one run and tells what went wrong.
+// A Violation is something that never must happen.
+type Violation struct {
+	Seed    uint64
+	Event   int
+	At      time.Duration
+	Checker string
+	What    string
+}
+
+func (v *Violation) Error() string {
+	return fmt.Sprintf("seed %d, event %d, at %v: %s: %s", v.Seed, v.Event, v.At, v.Checker, v.What)
+}
+
+// Run carries out one run and tells what went wrong: a *Violation.
 func Run(o Options) (report Report, err error) {
-	o.fill()
+	if o.Events == 0 {
+		o.Events = 2000
+	}
 	w := newWorld(o)
 	defer func() {
-		report = Report{w.Events, w.Crashes, w.Cuts, w.Pauses, w.Stalls, w.succeeded}
+		report = w.report
 		if r := recover(); r != nil {
-			v, ok := r.(violation)
+			v, ok := r.(*Violation)
 			if !ok {
-				panic(r)
+				v = &Violation{o.Seed, w.report.Events, w.machine.clock.mono, checkBroker, fmt.Sprintf("panic: %v\n%s", r, debug.Stack())}
 			}
-			err = fmt.Errorf("seed %d, event %d, at %v: %s", o.Seed, w.Events, w.machine.clock.mono, string(v))
+			err = v
 		}
 	}()
 	w.boot()
 	w.populate()
-	for w.Events < o.Events {
+	for w.report.Events < o.Events {
 		w.event()
 	}
 	w.calmDown()
@@ -105,13 +99,10 @@ func Run(o Options) (report Report, err error) {
 	return report, nil
 }
 
-// violation is what a checker panics with.
-type violation string
-
 // trace tells who watches a run what happens.
 func (w *World) trace(format string, args ...any) {
 	if w.options.Trace != nil {
-		w.options.Trace(fmt.Sprintf("%6d %v ", w.Events, w.machine.clock.mono) + fmt.Sprintf(format, args...))
+		w.options.Trace(fmt.Sprintf("%6d %v ", w.report.Events, w.machine.clock.mono) + fmt.Sprintf(format, args...))
 	}
 }
 
@@ -123,65 +114,103 @@ func (t traceWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// violated ends the run: something happened that never must.
-func (w *World) violated(format string, args ...any) {
-	panic(violation(fmt.Sprintf(format, args...)))
+// violated ends the run: a checker saw something that never must happen.
+func (w *World) violated(checker, format string, args ...any) {
+	panic(&Violation{w.options.Seed, w.report.Events, w.machine.clock.mono, checker, fmt.Sprintf(format, args...)})
 }
+
+// tick numbers what clients send and are told.
+func (w *World) tick() int {
+	w.now++
+	return w.now
+}
+
+func (w *World) succeed(what string) { w.report.Succeeded[what]++ }
 
 func newWorld(o Options) *World {
 	random := rand.New(rand.NewPCG(o.Seed, 0x6b636f6f7264))
-	return &World{options: o, random: random,
-		machine: &machine{random: random, fuse: -1, disk: vfs.NewCrashable(),
-			clock: &clock{mono: time.Hour, wall: 1_700_000_000_000}},
-		groups: map[string]*groupHistory{}, answered: map[int16]int{}, succeeded: map[string]int{}}
+	w := &World{options: o, mix: drawMix(random), random: random,
+		groups: map[string]*groupHistory{}, registers: registers{byKey: map[registerKey]*register{}},
+		logs: map[int32]*logHistory{}, pids: map[int64]bool{}, topicIDs: map[string][16]byte{},
+		report: Report{Succeeded: map[string]int{}}}
+	w.machine = &machine{world: w, fuse: -1, syncFuse: -1, disk: vfs.NewCrashable(), clock: &clock{mono: time.Hour, wall: 1_700_000_000_000}}
+	w.machine.disk.SetCapacity(diskSize)
+	w.crashAt, w.cutAt = o.Events/10+random.IntN(o.Events*8/10), o.Events/10+random.IntN(o.Events*8/10)
+	return w
 }
 
 // boot starts the broker on whatever the disk holds. The power may fail while
-// it does; then it starts again.
+// it does, or the disk; then it starts again.
 func (w *World) boot() {
 	for !w.tryBoot() {
 	}
+	w.boots++
+	w.registers.restarted(w)
 }
 
 func (w *World) tryBoot() (up bool) {
-	p := &process{machine: w.machine, network: &network{}}
+	p := &process{machine: w.machine, network: &network{world: w}}
 	defer func() {
 		if r := recover(); r != nil {
 			if _, ok := r.(powerCut); !ok {
 				panic(r)
 			}
-			w.Crashes++
+			w.report.Crashes++
 			w.machine.cut()
 		}
 	}()
-	logger := zerolog.Nop()
-	if w.options.Trace != nil {
-		logger = zerolog.New(traceWriter{w})
-	}
-	b, err := broker.New(broker.Options{
-		Logger:  &logger,
-		DataDir: "data", FS: w.machine.files(), Clock: w.machine.clock, Random: w.machine.fill, Executor: p,
-		Properties: map[string]string{
-			"offsets.topic.num.partitions":     fmt.Sprint(w.options.Partitions),
-			"group.initial.rebalance.delay.ms": "0",
-			"group.min.session.timeout.ms":     "100",
-			"kcoord.checkpoint.interval.ms":    "2000",
-		},
-		Transport: func(h netloop.Handler) (broker.Transport, error) {
-			p.network.handler = h
-			return p.network, nil
-		},
-	})
-	if err != nil {
-		w.violated("broker.New: %v", err)
-	}
+	b := w.newBroker(p)
 	p.broker = b
+	w.machine.failed = false
 	if err := b.Start(context.Background()); err != nil {
-		w.violated("the broker does not start: %v", err)
+		if !w.machine.failed && !w.machine.full {
+			w.violated(checkBroker, "the broker does not start: %v", err)
+		}
+		w.trace("the broker does not start: %v", err)
+		w.machine.clock.advance(w.pause())
+		w.machine.letGo()
+		w.machine.cut()
+		return false
 	}
 	w.process = p
 	return true
 }
+
+func (w *World) newBroker(p *process) *broker.Broker {
+	logger := zerolog.Nop()
+	if w.options.Trace != nil {
+		logger = zerolog.New(traceWriter{w})
+	}
+	o := broker.Options{
+		Logger:  &logger,
+		DataDir: "data", Listen: noListener, FS: w.machine.files(), Clock: w.machine.clock, Random: w.machine.fill, Executor: p,
+		Properties: w.mix.properties(),
+		Transport: func(h netloop.Handler) (broker.Transport, error) {
+			p.network.handler = h
+			return p.network, nil
+		},
+	}
+	if f := w.options.Sabotage.Options; f != nil {
+		f(&o)
+	}
+	b, err := broker.New(o)
+	if err != nil {
+		w.violated(checkBroker, "broker.New: %v", err)
+	}
+	if f := w.options.Sabotage.Made; f != nil {
+		f(b)
+	}
+	return b
+}
+
+// noListener takes the place of a listener: connections come from the network.
+func noListener(string, string) (net.Listener, error) { return closedListener{}, nil }
+
+type closedListener struct{}
+
+func (closedListener) Accept() (net.Conn, error) { return nil, net.ErrClosed }
+func (closedListener) Close() error              { return nil }
+func (closedListener) Addr() net.Addr            { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9092} }
 
 // after runs f once d has passed.
 func (w *World) after(d time.Duration, f func()) {
@@ -194,8 +223,11 @@ func (w *World) after(d time.Duration, f func()) {
 }
 
 // pause is a short random time: a round trip, a thought.
-func (w *World) pause() time.Duration {
-	return time.Duration(1+w.random.IntN(200)) * time.Millisecond
+func (w *World) pause() time.Duration { return w.upTo(200 * time.Millisecond) }
+
+// upTo is a random time of at least a millisecond.
+func (w *World) upTo(d time.Duration) time.Duration {
+	return time.Duration(1+w.random.Int64N(d.Milliseconds())) * time.Millisecond
 }
 
 // chance is true once in n.
@@ -204,9 +236,8 @@ func (w *World) chance(n int) bool { return w.random.IntN(n) == 0 }
 // event draws one thing that can happen and lets it happen. When nothing can,
 // time moves to the next moment at which something will.
 func (w *World) event() {
-	w.Events++
-	if !w.calm && !w.options.NoFaults && w.chance(150) {
-		w.fault()
+	w.report.Events++
+	if !w.calm && w.faults() {
 		return
 	}
 	choices := w.choices()
@@ -215,17 +246,20 @@ func (w *World) event() {
 		return
 	}
 	w.guard(choices[w.random.IntN(len(choices))])
+	if p := w.process; p != nil && p.broker.Err() != nil {
+		w.violated(checkBroker, "the broker cannot go on: %v", p.broker.Err())
+	}
 }
 
 // choices lists what can happen now.
 func (w *World) choices() []func() {
-	var out []func()
+	out := make([]func(), 0, 8)
 	now := w.machine.clock.mono
 	if len(w.timers) > 0 && w.timers[0].at <= now {
 		out = append(out, w.fire)
 	}
 	for _, c := range w.clients {
-		if c.readable() {
+		if c.readable(now) {
 			out = append(out, c.read)
 		}
 	}
@@ -240,7 +274,7 @@ func (w *World) choices() []func() {
 			if c.open {
 				live = append(live, c)
 			}
-			if c.deliverable() {
+			if c.deliverable(now) {
 				out = append(out, c.deliver)
 			}
 		}
@@ -255,9 +289,22 @@ func (w *World) fire() {
 	t.f()
 }
 
+// step calls a loop once. If it fails because the disk did, the process ends.
 func (w *World) step(l *loop) {
-	if err := l.step(w.machine.clock.mono); err != nil {
-		w.violated("loop %s: %v", l.Name, err)
+	if f := w.options.Sabotage.Asleep; f != nil && f(l.Name) {
+		l.sleep()
+		return
+	}
+	l.running = true
+	err := l.step(w.machine.clock)
+	l.running = false
+	switch {
+	case err == nil:
+	case w.machine.failed:
+		w.trace("%s: %v", l.Name, err)
+		w.crash()
+	default:
+		w.violated(checkBroker, "loop %s: %v", l.Name, err)
 	}
 }
 
@@ -283,15 +330,17 @@ func (w *World) advance() {
 	now := w.machine.clock.mono
 	if w.process != nil {
 		for _, l := range w.process.loops {
-			at := l.due
-			if l.stalled > now && (len(l.Wake) > 0 || at < l.stalled) {
-				at = l.stalled
+			next = min(next, l.next(now))
+		}
+		for _, c := range w.process.network.conns {
+			if c.slowUntil > now {
+				next = min(next, c.slowUntil)
 			}
-			next = min(next, at)
 		}
 	}
 	if next == never {
-		w.violated("nothing will ever happen again")
+		w.violated(checkForgotten, "nothing will ever happen again; %s", w.describe())
 	}
 	w.machine.clock.advance(max(next-now, time.Millisecond))
+	w.checkForgotten()
 }
