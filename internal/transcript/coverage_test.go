@@ -63,7 +63,10 @@ func gather(steps []Step, into map[string]said) error {
 		}
 		name, head := words[0], words[1]
 		switch head {
-		case "raw", "close", "silent", "client":
+		case "close":
+			delete(due, name)
+			continue
+		case "raw", "silent", "client":
 			continue
 		case "recv":
 			if len(due[name]) == 0 {
