@@ -47,6 +47,7 @@ type Broker struct {
 	store     *log.Store
 	clusterID string
 	shards    atomic.Pointer[[]*shard]
+	core      coreCalls
 	asked     atomic.Int32 // 1 + index of the shard that was last asked for while loading; 0: none
 	nodeID    int32
 
@@ -91,6 +92,7 @@ func New(o Options) (*Broker, error) {
 	o.fillDefaults()
 	b := &Broker{options: o, logger: *o.Logger, time: &timekeeper{clock: o.Clock}, table: dispatchTable(),
 		requestMax: c.Values().SocketRequestMaxBytes, meta: meta.New(),
+		core: coreCalls{step: (*coordinator.Shard).Step, replay: (*coordinator.Shard).Replay},
 		stop: make(chan struct{}), opened: make(chan struct{}), ready: make(chan struct{}), ended: make(chan struct{})}
 	b.nodeID = c.Values().NodeID
 	b.setVersions(c.Values().ClusterID)

@@ -43,7 +43,7 @@ func (sh *shard) replay(inflateMax int64) (records int64, err error) {
 		}
 		return reader.Each(b, func(rec record.Record) error {
 			records++
-			return sh.mu.core.Replay(rec.Offset, rec.Key, rec.Value)
+			return sh.broker.core.replay(sh.mu.core, rec.Offset, rec.Key, rec.Value)
 		})
 	})
 	return records, err

@@ -77,6 +77,13 @@ type shard struct {
 	}
 }
 
+// coreCalls are the calls that change a coordinator. They are values so that
+// tests can put wrong ones in their place, to see whether their checkers notice.
+type coreCalls struct {
+	step   func(core *coordinator.Shard, ev *coordinator.Event, out *coordinator.Result)
+	replay func(core *coordinator.Shard, offset int64, key, value []byte) error
+}
+
 // An aftermath is what a step wants done once the shard's lock is released.
 type aftermath struct {
 	done        []netloop.Completion
@@ -196,7 +203,7 @@ func (sh *shard) stepLocked(ev *coordinator.Event) {
 	ev.Mono = sh.mu.mono
 	ev.Config = sh.broker.groupConfig.Load()
 	ev.Topics = sh.broker.meta.Load() // under the lock: see locks.go
-	sh.emitLocked(ev, func() { sh.mu.core.Step(ev, &sh.mu.result) })
+	sh.emitLocked(ev, func() { sh.broker.core.step(sh.mu.core, ev, &sh.mu.result) })
 }
 
 // emitLocked runs decide and appends the records that it left in the result.

@@ -35,14 +35,15 @@ func (w *World) log(partition int32) *logHistory {
 	return l
 }
 
-// at notes that a value is durable at an offset. once: it must be nowhere else.
-func (l *logHistory) at(w *World, offset int64, value string, once bool) {
+// at notes that a value is durable at an offset. Those of idempotent producers
+// must be nowhere else.
+func (l *logHistory) at(w *World, offset int64, value string) {
 	if other, known := l.known[offset]; known && other != value {
 		w.violated(checkRecords, "%s-%d: offset %d holds %s and %s", dataTopic, l.partition, offset, other, value)
 	}
 	l.known[offset] = value
 	l.end = max(l.end, offset+1)
-	if !once {
+	if !idempotent(value) {
 		return
 	}
 	if other, twice := l.places[value]; twice && other != offset {
@@ -98,7 +99,7 @@ func (l *logHistory) fetched(w *World, position int64, data []byte) int64 {
 				return fmt.Errorf("offset %d follows %d", r.Offset, next-1)
 			}
 			next++
-			l.at(w, r.Offset, string(r.Value), b.ProducerID() >= 0)
+			l.at(w, r.Offset, string(r.Value))
 			return nil
 		})
 		if err != nil || next != b.NextOffset() {

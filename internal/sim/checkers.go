@@ -19,6 +19,7 @@ const (
 	checkOwners      = "owners"       // one owner of a partition in each generation
 	checkGenerations = "generations"  // an old generation is not served
 	checkMembers     = "members"      // a member id is handed out once, and dead when replaced or gone
+	checkSessions    = "sessions"     // who does not come back is removed
 	checkSettling    = "settling"     // without faults every group settles
 	checkReplay      = "replay"       // memory is what a replay makes of the log
 	checkRecords     = "records"      // acknowledged records stay, once, where they are
@@ -28,7 +29,7 @@ const (
 
 // patience is how long a request may be without an answer when there are no
 // faults: longer than any wait that a client asks for.
-const patience = time.Minute
+const patience = 30 * time.Second
 
 // checkForgotten looks for requests that nobody will answer.
 func (w *World) checkForgotten() {

@@ -126,7 +126,7 @@ const relief = 10 * time.Second
 // troubled reports whether the disk has failed in this process, or is or was
 // full just now: then some of what is asked for cannot be had.
 func (m *machine) troubled() bool {
-	return m.failed || m.full || m.fullAt > 0 && m.clock.mono < m.fullAt+relief
+	return m.failed || m.full || m.clock.mono < m.fullAt+relief
 }
 
 // cut makes the disk what a power failure, or only the death of the process,

@@ -161,11 +161,12 @@ func (w *World) stallLoop() {
 func (w *World) pauseBroker() {
 	w.report.Pauses++
 	w.trace("PAUSE of the broker")
+	pause := w.upTo(20 * time.Second)
 	if w.chance(2) {
-		w.machine.clock.advance(w.upTo(2 * time.Second))
-		return
+		pause = w.upTo(2 * time.Second)
 	}
-	w.machine.clock.advance(w.upTo(20 * time.Second))
+	w.machine.clock.advance(pause)
+	w.machine.fullAt += pause // it has not had that time to recover
 }
 
 // fillDisk leaves the disk without space for a while.

@@ -46,6 +46,8 @@ func (w *World) calmDown() {
 		c.deaf = false
 	}
 	w.until(checkSettling, "every group settles", 3*time.Minute, w.everybodyStable)
+	w.bury()
+	w.until(checkSettling, "every group settles without them", 3*time.Minute, w.everybodyStable)
 	asked := w.machine.clock.mono
 	w.until(checkForgotten, "every request is answered", 2*patience, func() bool {
 		for _, c := range w.clients {
@@ -55,6 +57,55 @@ func (w *World) calmDown() {
 		}
 		return true
 	})
+}
+
+// bury lets the last member of each group die and waits until groups have no
+// members but those that are there: the sessions of all others have to end.
+func (w *World) bury() {
+	var living []*member
+	for i, m := range w.members {
+		if i+1 == len(w.members) || w.members[i+1].group != m.group {
+			m.die()
+			continue
+		}
+		living = append(living, m)
+	}
+	w.members = living
+	var ghosts []string
+	for end := w.machine.clock.mono + patience; w.machine.clock.mono < end; {
+		if ghosts = w.ghosts(); len(ghosts) == 0 {
+			return
+		}
+		again := w.machine.clock.mono + time.Second
+		w.until(checkForgotten, "a second has passed", patience, func() bool { return w.machine.clock.mono >= again })
+	}
+	w.violated(checkSessions, "still in their groups: %v", ghosts)
+}
+
+// ghosts are members, as groups are described, of whom nobody is left.
+func (w *World) ghosts() []string {
+	alive := map[string]bool{}
+	for _, m := range w.members {
+		alive[m.id] = true
+	}
+	var ghosts []string
+	for _, g := range w.ask(w.describeGroups()).(*kmsg.DescribeGroupsResponse).Groups {
+		for _, m := range g.Members {
+			if !alive[m.MemberID] {
+				ghosts = append(ghosts, m.MemberID)
+			}
+		}
+	}
+	return ghosts
+}
+
+func (w *World) describeGroups() *kmsg.DescribeGroupsRequest {
+	req := kmsg.NewPtrDescribeGroupsRequest()
+	w.anyVersion(req)
+	for g := range w.mix.groups {
+		req.Groups = append(req.Groups, fmt.Sprintf("group-%d", g))
+	}
+	return req
 }
 
 // everybodyStable reports whether all members of each group are in the same,
@@ -122,12 +173,7 @@ func (w *World) ask(req kmsg.Request) kmsg.Response {
 // snapshot describes every group and offset that survives a restart, as text.
 func (w *World) snapshot() []string {
 	var out []string
-	describe := kmsg.NewPtrDescribeGroupsRequest()
-	w.anyVersion(describe)
-	for g := range w.mix.groups {
-		describe.Groups = append(describe.Groups, fmt.Sprintf("group-%d", g))
-	}
-	for _, g := range w.ask(describe).(*kmsg.DescribeGroupsResponse).Groups {
+	for _, g := range w.ask(w.describeGroups()).(*kmsg.DescribeGroupsResponse).Groups {
 		var members []string
 		for _, m := range g.Members {
 			members = append(members, fmt.Sprintf("%s=%s", m.MemberID, m.MemberAssignment))

@@ -181,7 +181,17 @@ func (m *member) synced(before int32, resp kmsg.Response) {
 	g.served(m.world, "SyncGroup", m.generation, before)
 	m.owned = g.assigned(m.world, m, r.MemberAssignment)
 	m.stable = true
+	if m.dead != "" && m.world.chance(2) {
+		m.heartbeat(m.dead, m.generation) // of who does not know yet that it was replaced
+		return
+	}
 	m.world.after(m.world.pause(), m.guarded(m.work))
+}
+
+// die ends the member for good, without a word.
+func (m *member) die() {
+	m.life++
+	m.client.disconnect()
 }
 
 // work is what a stable member does, again and again.

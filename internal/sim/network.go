@@ -97,6 +97,10 @@ func (c *conn) deliver() {
 	c.slots = append(c.slots, slot{generation: s.Generation})
 	// The broker must not keep the frame: it is overwritten after the call.
 	body := append([]byte(nil), frame[4:]...)
+	key := int16(binary.BigEndian.Uint16(body))
+	if f := c.net.world.options.Sabotage.Incoming; f != nil && !c.abandoned {
+		f(key, body)
+	}
 	out, verdict := c.net.handler.OnFrame(c, s, body, nil)
 	for i := range body {
 		body[i] = 0xa5
@@ -110,7 +114,7 @@ func (c *conn) deliver() {
 		return // the same frame is given again
 	}
 	c.inbound = c.inbound[1:]
-	c.settle(s, int16(binary.BigEndian.Uint16(frame[4:])), verdict, out)
+	c.settle(s, key, verdict, out)
 }
 
 func (c *conn) settle(s netloop.Slot, key int16, verdict netloop.Verdict, out []byte) {
@@ -169,7 +173,7 @@ func (c *conn) flush() {
 	before := len(c.outbound)
 	c.release()
 	if f := c.net.world.options.Sabotage.Outgoing; f != nil && len(c.outbound) > before {
-		c.outbound = append(c.outbound[:before:before], f(c.outbound[before:])...)
+		c.outbound = f(c.outbound)
 	}
 	if c.abandoned {
 		c.outbound = nil

@@ -34,7 +34,10 @@ type Sabotage struct {
 	Asleep func(loop string) bool
 	// Early sends answers of an API before what they depend on is durable.
 	Early func(key int16) bool
-	// Outgoing may change, repeat or drop the answers that a connection gets.
+	// Incoming may change a request (without its length prefix).
+	Incoming func(key int16, frame []byte)
+	// Outgoing may change, repeat or drop answers: it is given all that are on their
+	// way to one client, the newest last, each time there is a new one.
 	Outgoing func(answers [][]byte) [][]byte
 }
 

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -11,6 +12,11 @@ import (
 
 // inFlight is how many batches of an idempotent producer may be on the way.
 const inFlight = 5
+
+// once begins the names of idempotent producers, and so the values they write.
+const once = "idempotent"
+
+func idempotent(value string) bool { return strings.HasPrefix(value, once) }
 
 // recordTime is the timestamp of all records: long ago, whatever the wall clock
 // jumps to.
@@ -44,6 +50,9 @@ type produced struct {
 
 func newProducer(w *World, n int) *producer {
 	p := &producer{world: w, name: fmt.Sprintf("producer-%d", n), acks: -1, pid: -1}
+	if n%3 == 0 {
+		p.name = fmt.Sprintf("%s-%d", once, n)
+	}
 	p.client = newClient(w, p.name)
 	switch n % 3 {
 	case 0:
@@ -183,7 +192,7 @@ func (p *producer) answered(b *produced, again bool, before bounds, r *kmsg.Prod
 		w.succeed("Produce")
 		p.known = true
 		for i, v := range b.values {
-			l.at(w, r.BaseOffset+int64(i), v, p.idempotent)
+			l.at(w, r.BaseOffset+int64(i), v)
 		}
 		if !again && r.BaseOffset < before.end {
 			w.violated(checkRecords, "%s-%d: %s got offset %d although the log had %d", dataTopic, p.partition, b.values[0], r.BaseOffset, before.end)
@@ -200,6 +209,8 @@ func (p *producer) answered(b *produced, again bool, before bounds, r *kmsg.Prod
 	case err == kerr.RequestTimedOut, err == kerr.KafkaStorageError:
 		p.disturbed = true
 	case err == kerr.OutOfOrderSequenceNumber && p.disturbed: // one before it failed
+	case err == kerr.OutOfOrderSequenceNumber:
+		w.violated(checkRecords, "Produce of %s: the log does not know what was acknowledged before", b.values[0])
 	default:
 		w.violated(checkErrors, "Produce of %s: %v", b.values[0], err)
 	}

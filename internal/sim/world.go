@@ -37,7 +37,6 @@ type World struct {
 	calm      bool          // faults have stopped
 	calmSince time.Duration // when
 	members   []*member
-	actors    int // that have something unfinished
 	groups    map[string]*groupHistory
 	registers registers
 	logs      map[int32]*logHistory
@@ -222,8 +221,14 @@ func (w *World) after(d time.Duration, f func()) {
 	w.timers[i] = t
 }
 
-// pause is a short random time: a round trip, a thought.
-func (w *World) pause() time.Duration { return w.upTo(200 * time.Millisecond) }
+// pause is a short random time: a round trip, a thought. Without faults there is
+// less of a hurry.
+func (w *World) pause() time.Duration {
+	if w.calm {
+		return w.upTo(time.Second)
+	}
+	return w.upTo(200 * time.Millisecond)
+}
 
 // upTo is a random time of at least a millisecond.
 func (w *World) upTo(d time.Duration) time.Duration {
