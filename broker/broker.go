@@ -51,17 +51,18 @@ type Broker struct {
 	asked     atomic.Int32 // 1 + index of the shard that was last asked for while loading; 0: none
 	nodeID    int32
 
-	transport Transport
-	benches   []bench // by event loop
-	release   releaser
-	data      dataPlane
-	configs   configEditor
-	timers    *timers
-	alarms    alarms
-	pool      *pool
-	decoding  *budget
-	metrics   brokerMetrics
-	warnings  warnings
+	transport  Transport
+	benches    []bench // by event loop
+	release    releaser
+	data       dataPlane
+	configs    configEditor
+	timers     *timers
+	alarms     alarms
+	pool       *pool
+	decoding   *budget
+	metrics    brokerMetrics
+	warnings   warnings
+	rebalances rebalances
 	// tellsRequests: each request is a line of the log.
 	tellsRequests bool
 

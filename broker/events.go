@@ -21,9 +21,16 @@ func (b *Broker) tellStarted(begun time.Duration, folder log.FolderInfo) {
 	now, _ := b.options.Clock.Now()
 	kind := map[log.FolderKind]string{log.FolderNew: "new", log.FolderClean: "clean", log.FolderRecovered: "recovered"}[folder.Kind]
 	b.metrics.startTook.Store(int64(now - begun))
+	groups := 0
+	for _, sh := range b.allShards() {
+		sh.inPieces(func(core *coordinator.Shard) bool {
+			groups += core.Stats().Groups
+			return true
+		})
+	}
 	b.logger.Info().Str("address", b.Addr()).Str("folder", b.options.DataDir).Str("state", kind).
 		Str("durability", b.values().Durability).Int64("journal_entries", folder.Entries).
-		Int64("records", b.metrics.recordsLoaded.Load()).Int32("leader_epoch", folder.LeaderEpoch).
+		Int("groups", groups).Int64("records", b.metrics.recordsLoaded.Load()).Int32("leader_epoch", folder.LeaderEpoch).
 		Stringer("journal", folder.TookJournal.Round(10*time.Microsecond)).
 		Stringer("partitions", folder.TookPartitions.Round(10*time.Microsecond)).
 		Stringer("groups", (now-begun-folder.Took).Round(10*time.Microsecond)).
@@ -33,8 +40,14 @@ func (b *Broker) tellStarted(begun time.Duration, folder log.FolderInfo) {
 // tellTransition notes a group's change of state.
 func (b *Broker) tellTransition(t *coordinator.Transition) {
 	b.metrics.transitions.Add(1)
-	b.logger.Info().Str("group", t.Group).Str("from", t.From).Str("to", t.To).Int32("generation", t.Generation).
-		Int("members", t.Members).Str("member", t.Member).Str("client", t.ClientID).Str("host", t.ClientHost).Msg(t.Reason)
+	e := b.logger.Info().Str("group", t.Group).Str("from", t.From).Str("to", t.To).Int32("generation", t.Generation).
+		Int("members", t.Members).Str("member", t.Member).Str("client", t.ClientID).Str("host", t.ClientHost)
+	now, _ := b.time.now()
+	if took, ended := b.rebalances.moved(t, now); ended {
+		b.metrics.rebalances.Observe(took)
+		e = e.Stringer("rebalance_took", took.Round(10*time.Microsecond))
+	}
+	e.Msg(t.Reason)
 }
 
 // tellExpiry notes offsets that the coordinator removed on its own.
@@ -54,6 +67,8 @@ func (b *Broker) tellCleaned(r *compaction.Result) {
 		}
 		return
 	}
+	_, wall := b.options.Clock.Now()
+	b.metrics.lastClean.Store(wall)
 	b.metrics.cleanings.Observe(r.Took)
 	b.metrics.cleanedBytes.Add(uint64(max(0, r.BytesBefore-r.BytesAfter)))
 	b.logger.Debug().Str("topic", topic).Int32("partition", r.Partition.Index()).Int64("before", r.BytesBefore).
@@ -110,12 +125,18 @@ func (b *Broker) storeEvents() log.Events {
 			b.metrics.roundBytes.Add(uint64(bytes))
 			b.metrics.roundItems.Add(uint64(items))
 		},
-		Checkpoint: func(_ int, took time.Duration) { b.metrics.checkpoints.Observe(took) },
+		Checkpoint: func(_ int, took time.Duration) {
+			_, wall := b.options.Clock.Now()
+			b.metrics.lastCheckpoint.Store(wall)
+			b.metrics.checkpoints.Observe(took)
+		},
 		Refused: func(topic string, partition int32, err error) {
 			if err == nil {
+				b.metrics.refusedPartitions.Add(-1)
 				b.logger.Info().Str("topic", topic).Int32("partition", partition).Msg("partition serves again")
 				return
 			}
+			b.metrics.refusedPartitions.Add(1)
 			b.logger.Error().Str("topic", topic).Int32("partition", partition).Err(err).Msg("partition closed")
 		},
 	}

@@ -9,7 +9,7 @@ package broker
 //	4. gathering.mu       the parts of one answer that several shards give
 //	5. the store's locks  a partition's, then the journal round's (copying into the open round)
 //	6. completion lists   the transport's, one per loop; leaf
-//	7. alarms.mu, pool.mu, timekeeper.mu, warnings.mu, Broker.mu; leaves
+//	7. alarms.mu, pool.mu, timekeeper.mu, warnings.mu, rebalances.mu, Broker.mu; leaves
 //
 // The metadata snapshot is an atomic pointer, loaded after the shard lock is
 // taken, never before: else a commit could survive the deletion of its topic.

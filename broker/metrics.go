@@ -32,7 +32,9 @@ type brokerMetrics struct {
 	cleanFailures             atomic.Uint64
 	cleanedBytes              atomic.Uint64
 	rounds, checkpoints       metrics.Histogram
-	cleanings                 metrics.Histogram
+	cleanings, rebalances     metrics.Histogram
+	refusedPartitions         atomic.Int64
+	lastCheckpoint, lastClean atomic.Int64 // Unix ms, 0: none since the start
 }
 
 // page writes all metrics in Prometheus' text format.
@@ -61,13 +63,16 @@ func (b *Broker) metricsPage() []byte {
 		t.Counter("kcoord_connections_moved_total", "Connections that left their event loop.", m.moved[why].Load(),
 			"reason", netloop.MoveReason(why).String())
 	}
-	t.Counter("kcoord_group_transitions_total", "State changes of groups.", m.transitions.Load())
+	b.groupPage(&t)
 	t.Counter("kcoord_offsets_expired_total", "Committed offsets removed by retention or topic deletion.", m.expired.Load())
 	t.Histogram("kcoord_journal_round_seconds", "Writing and syncing one round of the journal.", &m.rounds)
 	t.Counter("kcoord_requests_stalled_total", "Requests answered with an error because a sync took too long.", m.stalled.Load())
 	t.Counter("kcoord_journal_bytes_total", "Bytes written to the journal.", m.roundBytes.Load())
 	t.Counter("kcoord_journal_items_total", "Batches and metadata items written to the journal.", m.roundItems.Load())
 	t.Histogram("kcoord_checkpoint_seconds", "Checkpoints.", &m.checkpoints)
+	t.Gauge("kcoord_checkpoint_last_timestamp_seconds", "When the newest checkpoint was made, 0: none since the start.", float64(m.lastCheckpoint.Load())/1e3)
+	t.Gauge("kcoord_partitions_refused", "Partitions that are closed because of damage or a failed disk.", float64(m.refusedPartitions.Load()))
+	t.Gauge("kcoord_cleaner_last_timestamp_seconds", "When a log was cleaned last, 0: none since the start.", float64(m.lastClean.Load())/1e3)
 	t.Histogram("kcoord_cleaner_round_seconds", "Rounds of the log cleaner.", &m.cleanings)
 	t.Counter("kcoord_cleaner_freed_bytes_total", "Bytes that the log cleaner removed.", m.cleanedBytes.Load())
 	t.Counter("kcoord_cleaner_failures_total", "Rounds of the log cleaner that were given up.", m.cleanFailures.Load())

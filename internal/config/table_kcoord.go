@@ -1,5 +1,7 @@
 package config
 
+import "regexp"
+
 // kcoordProperties are kcoord's own.
 var kcoordProperties = []Property{
 	{Name: "kcoord.cluster.id", Type: String, Default: "", Doc: "Cluster id of a new data folder, made at random if not set."},
@@ -12,5 +14,13 @@ var kcoordProperties = []Property{
 	{Name: "kcoord.segment.write.delay.ms", Type: Long, Default: "5", Allowed: atLeast(0), Doc: "How long durable batches may wait to be written to their partition's log together; ten times as long if it was written just before and nobody reads."},
 	{Name: "kcoord.disk.reserve.bytes", Type: Long, Default: "67108864", Allowed: atLeast(0), Doc: "Free space below which writes are refused."},
 	{Name: "kcoord.inflate.max.bytes", Type: Long, Default: "67108864", Allowed: atLeast(1 << 20), Doc: "Size up to which a compressed batch is decompressed."},
+	{Name: "kcoord.metrics.groups", Type: String, Default: "", Allowed: Allowed{Check: checkPattern}, Doc: "Regular expression of the groups that have metrics of their own; if not set, all have while there are at most 1,000."},
 	{Name: "kcoord.offsets.max.message.bytes", Type: Int, Default: "8388608", Allowed: atLeast(1 << 20), Doc: "Largest batch of the offsets topic, which bounds the size of a group."},
+}
+
+func checkPattern(value string) string {
+	if _, err := regexp.Compile(value); err != nil {
+		return "a regular expression"
+	}
+	return ""
 }

@@ -78,6 +78,7 @@ type Values struct {
 	JournalFileBytes      int64
 	JournalMaxBytes       int64
 	SegmentWriteDelay     time.Duration
+	MetricsGroups         string // kcoord.metrics.groups, a regular expression or empty
 	DiskReserveBytes      int64
 	InflateMaxBytes       int64
 	OffsetsMaxMessageSize int // max.message.bytes of __consumer_offsets
@@ -147,6 +148,7 @@ func (v *Values) bindings() map[string]any {
 		"kcoord.segment.write.delay.ms":             &v.SegmentWriteDelay,
 		"kcoord.disk.reserve.bytes":                 &v.DiskReserveBytes,
 		"kcoord.inflate.max.bytes":                  &v.InflateMaxBytes,
+		"kcoord.metrics.groups":                     &v.MetricsGroups,
 		"kcoord.offsets.max.message.bytes":          &v.OffsetsMaxMessageSize,
 	}
 }
