@@ -105,7 +105,7 @@ func (sh *shard) gather(r *request, g *gathering, after *aftermath) {
 	}
 	token := sh.reserveLocked()
 	sh.mu.parked[token] = parked{gathering: g}
-	sh.mu.event = sh.broker.requestEvent(r, token)
+	sh.broker.fillEvent(&sh.mu.event, r, token)
 	sh.stepLocked(&sh.mu.event)
 	sh.settleLocked(nil, 0, nil, after)
 }

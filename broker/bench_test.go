@@ -19,7 +19,11 @@ type countingTransport struct {
 	done atomic.Int64
 }
 
-func (t *countingTransport) Release(_ int, done []netloop.Completion) { t.done.Add(int64(len(done))) }
+func (t *countingTransport) Release(_ int, done []netloop.Completion) {
+	for i := range done {
+		t.done.Add(1 + int64(done[i].More))
+	}
+}
 
 // benchBroker starts a broker with one member in a stable group, and returns a
 // connection, the member's id and generation.

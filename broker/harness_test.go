@@ -37,7 +37,12 @@ func (t *testTransport) Release(loop int, done []netloop.Completion) {
 		if c.Loop() != loop {
 			panic("a completion on the wrong loop")
 		}
-		c.complete(done[i])
+		for one := done[i]; ; one.Slot.Index, one.More = one.Slot.Index+1, one.More-1 {
+			c.complete(one)
+			if one.More == 0 {
+				break
+			}
+		}
 	}
 }
 

@@ -36,10 +36,10 @@ func (b *Broker) observe(to *latencies, key int16, arrived time.Duration) {
 	to[key].Observe(max(0, now-arrived))
 }
 
-// observeWaiter notes the time of a request whose round has become durable.
+// observeWaiter notes the time of requests whose round has become durable.
 func (l *latencies) observeWaiter(w *log.Waiter, now time.Duration) {
 	arrived := time.Duration(w.At) - time.Duration(w.Patience)*time.Millisecond
-	l[w.Key].Observe(max(0, now-arrived))
+	l[w.Key].ObserveSeveral(max(0, now-arrived), 1+int64(w.More))
 }
 
 // verdicts are the words for what became of a request.

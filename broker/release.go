@@ -32,7 +32,7 @@ func (r *releaser) durable(ws []log.Waiter) {
 			who()
 		case netloop.Conn:
 			r.waited.observeWaiter(w, now)
-			r.addLocked(netloop.Completion{Conn: who, Slot: netloop.Slot{Index: w.Slot, Generation: w.Generation}, Answer: w.Answer})
+			r.addLocked(netloop.Completion{Conn: who, Slot: netloop.Slot{Index: w.Slot, Generation: w.Generation}, Answer: w.Answer, More: w.More})
 		default:
 			panic(fmt.Sprintf("broker: a waiter is a %T", w.Conn))
 		}

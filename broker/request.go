@@ -17,6 +17,10 @@ type session struct {
 	// host is the peer's address as Kafka prints it in group descriptions:
 	// "/192.0.2.1".
 	host string
+	// group is the last group that was asked for, and shard its owner: most connections
+	// are of a member of one group. Not used by pooled requests.
+	group []byte
+	shard *shard
 	// software is what the client said of itself (ApiVersions v3+).
 	software, softwareVersion string
 	// onClose, if set, is called once when the connection is gone: a parked Fetch
@@ -78,6 +82,9 @@ type request struct {
 	// for its sync; a Produce has a time limit of its own.
 	patience time.Duration
 
+	// attached: the answer waits already for what it depends on.
+	attached bool
+
 	// pooled: the handler runs on a pool worker. Its answer travels by value.
 	pooled bool
 	// frame is the whole request; pooled requests own it.
@@ -119,5 +126,6 @@ func (r *request) refuse(out []byte, code int16) ([]byte, netloop.Verdict) {
 // the answer's bytes stay in the slot.
 func (r *request) waiter(answer []byte) log.Waiter {
 	return log.Waiter{Conn: r.session.conn, Slot: r.slot.Index, Generation: r.slot.Generation,
-		Patience: int32(r.patience.Milliseconds()), Key: r.key, Version: r.version, At: int64(r.mono + r.patience), Answer: answer}
+		Patience: int32(r.patience.Milliseconds()), Key: r.key, Version: r.version, At: int64(r.mono + r.patience), Answer: answer,
+		Joins: answer == nil}
 }

@@ -112,9 +112,14 @@ func (b *Broker) allShards() []*shard {
 // encoded under the shard's lock. What may write is refused while the store
 // cannot take more; heartbeats and reads go on.
 func (b *Broker) group(r *request, group string, out []byte) ([]byte, netloop.Verdict) {
-	sh := b.shardFor(group)
-	if sh == nil {
-		return b.refuseGroup(r, codeCoordinatorLoadInProgress, out)
+	sh := r.session.shard
+	if sh == nil || group != string(r.session.group) {
+		if sh = b.shardFor(group); sh == nil {
+			return b.refuseGroup(r, codeCoordinatorLoadInProgress, out)
+		}
+		if !r.pooled {
+			r.session.shard, r.session.group = sh, append(r.session.group[:0], group...)
+		}
 	}
 	var after aftermath
 	out, verdict, code := sh.request(r, coordinator.MayWrite(r.message), out, &after)
@@ -128,7 +133,8 @@ func (b *Broker) group(r *request, group string, out []byte) ([]byte, netloop.Ve
 // refuseGroup answers for a shard that cannot serve now.
 func (b *Broker) refuseGroup(r *request, code int16, out []byte) ([]byte, netloop.Verdict) {
 	var res coordinator.Result
-	ev := b.requestEvent(r, 0)
+	var ev coordinator.Event
+	b.fillEvent(&ev, r, 0)
 	ev.Config, ev.Topics = b.groupConfig.Load(), b.meta.Load()
 	coordinator.Refuse(&ev, code, &res)
 	if len(res.Replies) != 1 {
@@ -137,10 +143,11 @@ func (b *Broker) refuseGroup(r *request, code int16, out []byte) ([]byte, netloo
 	return wire.AppendResponse(out, r.correlationID, res.Replies[0].Response), netloop.Answered
 }
 
-// requestEvent is the event of a request.
-func (b *Broker) requestEvent(r *request, token coordinator.Token) coordinator.Event {
-	return coordinator.Event{Kind: coordinator.EventRequest, Mono: r.mono, Wall: r.wall, Token: token, Request: r.message,
-		Client: coordinator.Client{ID: r.clientID, Host: r.session.host}}
+// fillEvent makes ev the event of a request: the fields that count for one.
+func (b *Broker) fillEvent(ev *coordinator.Event, r *request, token coordinator.Token) {
+	ev.Kind, ev.Mono, ev.Wall = coordinator.EventRequest, r.mono, r.wall
+	ev.Token, ev.Request = token, r.message
+	ev.Client.ID, ev.Client.Host = r.clientID, r.session.host
 }
 
 // request steps the core with a request. If the core keeps it for later the
@@ -152,11 +159,12 @@ func (sh *shard) request(r *request, writes bool, out []byte, after *aftermath) 
 		return out, netloop.Answered, code
 	}
 	token := sh.reserveLocked()
-	sh.mu.event = sh.broker.requestEvent(r, token)
+	ev := &sh.mu.event
+	sh.broker.fillEvent(ev, r, token)
 	if needsEntropy(r.key) {
-		sh.broker.options.Random(sh.mu.event.Entropy[:])
+		sh.broker.options.Random(ev.Entropy[:])
 	}
-	sh.stepLocked(&sh.mu.event)
+	sh.stepForLocked(ev, r)
 	out, verdict, answered := sh.settleLocked(r, token, out, after)
 	if answered {
 		sh.mu.free = append(sh.mu.free, token)
@@ -198,27 +206,49 @@ func (sh *shard) admitLocked(writes bool) int16 {
 func needsEntropy(key int16) bool { return key == 11 || key == 68 }
 
 // stepLocked runs the core and appends its records.
-func (sh *shard) stepLocked(ev *coordinator.Event) {
+func (sh *shard) stepLocked(ev *coordinator.Event) { sh.stepForLocked(ev, nil) }
+
+// stepForLocked is stepLocked for the event of a request, if r is not nil.
+func (sh *shard) stepForLocked(ev *coordinator.Event, r *request) {
 	sh.mu.mono = max(sh.mu.mono, ev.Mono)
 	ev.Mono = sh.mu.mono
 	ev.Config = sh.broker.groupConfig.Load()
 	ev.Topics = sh.broker.meta.Load() // under the lock: see locks.go
-	sh.emitLocked(ev, func() { sh.broker.core.step(sh.mu.core, ev, &sh.mu.result) })
+	expected := sh.mu.core.NextOffset()
+	sh.broker.core.step(sh.mu.core, ev, &sh.mu.result)
+	sh.appendLocked(ev, expected, r)
 }
 
 // emitLocked runs decide and appends the records that it left in the result.
 func (sh *shard) emitLocked(ev *coordinator.Event, decide func()) {
 	expected := sh.mu.core.NextOffset()
 	decide()
-	if len(sh.mu.result.Records) == 0 {
+	sh.appendLocked(ev, expected, nil)
+}
+
+// appendLocked appends the records in the result, whose first has offset expected, and
+// attaches r if its answer waits for the last of them, as that to a commit does: one
+// turn of the journal's lock does both. r is nil or the event's request.
+func (sh *shard) appendLocked(ev *coordinator.Event, expected int64, r *request) {
+	res := &sh.mu.result
+	if len(res.Records) == 0 {
 		return
 	}
 	recs := sh.mu.records[:0]
-	for _, rec := range sh.mu.result.Records {
+	for _, rec := range res.Records {
 		recs = append(recs, log.Record{Key: rec.Key, Value: rec.Value})
 	}
 	sh.mu.records = recs
-	base, err := sh.partition.AppendRecords(ev.Wall, recs)
+	var base int64
+	var err error
+	if last := expected + int64(len(recs)) - 1; r != nil && !r.pooled && len(res.Replies) == 1 &&
+		res.Replies[0].Token == ev.Token && res.Replies[0].DependsOn == last {
+		w := r.waiter(nil)
+		base, err = sh.partition.AppendAwaited(ev.Wall, recs, &w)
+		r.attached = true
+	} else {
+		base, err = sh.partition.AppendRecords(ev.Wall, recs)
+	}
 	if err != nil || base != expected {
 		// Memory is ahead of the log now. Nothing of this step is answered: its answers
 		// would depend on records that do not exist.
@@ -235,7 +265,9 @@ func (sh *shard) settleLocked(r *request, own coordinator.Token, out []byte, aft
 		reply := &res.Replies[i]
 		if r != nil && reply.Token == own {
 			out = wire.AppendResponse(out, r.correlationID, reply.Response)
-			out, verdict = r.await(sh.partition, reply.DependsOn, out)
+			if verdict = netloop.Later; !r.attached {
+				out, verdict = r.await(sh.partition, reply.DependsOn, out)
+			}
 			answered = true
 			continue
 		}

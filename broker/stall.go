@@ -32,13 +32,15 @@ func (b *Broker) answerStalled(now time.Duration) (next time.Duration) {
 		return now + wait
 	}
 	late := b.store.TakeWaiters(int64(now-timeout), nil)
-	b.metrics.stalled.Add(uint64(len(late)))
+	requests := 0
 	for i := range late {
+		requests += 1 + int(late[i].More)
 		b.timedOut(&late[i])
 	}
-	if len(late) > 0 {
+	b.metrics.stalled.Add(uint64(requests))
+	if requests > 0 {
 		if e := b.warn("stalled sync"); e != nil {
-			e.Int("requests", len(late)).Stringer("sync_for", (raw - since).Round(time.Millisecond)).Msg("the disk stalls; requests were told to try again")
+			e.Int("requests", requests).Stringer("sync_for", (raw - since).Round(time.Millisecond)).Msg("the disk stalls; requests were told to try again")
 		}
 	}
 	return now + tickInterval
@@ -50,7 +52,7 @@ func (b *Broker) timedOut(w *log.Waiter) {
 	if !ok {
 		panic("broker: a waiter that is no request must have At: neverLate")
 	}
-	done := netloop.Completion{Conn: conn, Slot: netloop.Slot{Index: w.Slot, Generation: w.Generation}}
+	done := netloop.Completion{Conn: conn, Slot: netloop.Slot{Index: w.Slot, Generation: w.Generation}, More: w.More}
 	key, version := w.Key, w.Version
 	if w.Answer != nil {
 		done.Answer = timedOutAnswer(w.Answer, key, version)

@@ -26,6 +26,22 @@ type Waiter struct {
 	Version    int16  // of the request
 	At         int64  // monotonic ns: since when it waits; only TakeWaiters looks at it
 	Answer     []byte // nil: the answer lies in the slot already
+	// Joins: if the waiter attached just before differs in nothing but that its Slot is
+	// the one before, one Waiter may stand for both. The answer lies in the slot, and
+	// Conn is comparable. More is the number of Slots behind Slot that the Waiter stands
+	// for besides; the store fills it in.
+	Joins bool
+	More  uint32
+}
+
+// takesIn makes w stand for next, which was attached behind it, if it can.
+func (w *Waiter) takesIn(next *Waiter) bool {
+	if !w.Joins || !next.Joins || next.Slot != w.Slot+1+w.More || next.Slot == 0 || next.Generation != w.Generation ||
+		next.Key != w.Key || next.Version != w.Version || next.At != w.At || next.Patience != w.Patience || next.Conn != w.Conn {
+		return false
+	}
+	w.More++
+	return true
 }
 
 // Metadata is the state that metadata items change, as the store needs to know

@@ -61,6 +61,13 @@ type round struct {
 	at      journal.Position
 }
 
+// wait attaches w.
+func (r *round) wait(w *Waiter) {
+	if n := len(r.waiters); n == 0 || !r.waiters[n-1].takesIn(w) {
+		r.waiters = append(r.waiters, *w)
+	}
+}
+
 func (r *round) reset() {
 	clear(r.items)
 	clear(r.waiters)
@@ -127,7 +134,13 @@ func (r *rounds) release1(b *batch) {
 // max.message.bytes, and then has appended none: what one call appends is never
 // torn apart by a crash.
 func (p *Partition) AppendRecords(wallMillis int64, recs []Record) (base int64, err error) {
-	return p.appendRecords(wallMillis, record.Plain(0, 0), recs)
+	return p.appendRecords(wallMillis, record.Plain(0, 0), recs, nil)
+}
+
+// AppendAwaited is AppendRecords of at least one record and, unless it fails, Await of
+// the last one: w is attached to the round that holds it.
+func (p *Partition) AppendAwaited(wallMillis int64, recs []Record, w *Waiter) (base int64, err error) {
+	return p.appendRecords(wallMillis, record.Plain(0, 0), recs, w)
 }
 
 // A Producer is the producer part of a transactional append.
@@ -141,10 +154,10 @@ type Producer struct {
 func (p *Partition) AppendTransactional(wallMillis int64, pr Producer, recs []Record) (base int64, err error) {
 	t := record.Plain(0, 0)
 	t.ProducerID, t.ProducerEpoch, t.Transactional = pr.ID, pr.Epoch, true
-	return p.appendRecords(wallMillis, t, recs)
+	return p.appendRecords(wallMillis, t, recs, nil)
 }
 
-func (p *Partition) appendRecords(wallMillis int64, t record.Template, recs []Record) (int64, error) {
+func (p *Partition) appendRecords(wallMillis int64, t record.Template, recs []Record, w *Waiter) (int64, error) {
 	size := record.HeaderSize
 	for i := range recs {
 		size += record.MaxRecordSize(recs[i].Key, recs[i].Value)
@@ -179,6 +192,9 @@ func (p *Partition) appendRecords(wallMillis int64, t record.Template, recs []Re
 	p.end = b.build.NextOffset()
 	b.next = p.end
 	p.logEnd.Store(p.end)
+	if w != nil {
+		s.mu.open.wait(w)
+	}
 	wake := s.addedLocked(b.build.Size() - before)
 	s.mu.Unlock()
 	if wake {
@@ -293,7 +309,7 @@ func (s *Store) appendMetadataLocked(records [][]byte, w *Waiter) {
 		r.bytes += roundOverhead + len(m)
 	}
 	if w != nil {
-		r.waiters = append(r.waiters, *w)
+		r.wait(w)
 	}
 }
 
@@ -367,9 +383,9 @@ func (s *Store) attachLocked(pos Position, w Waiter) (durable bool) {
 	case pos <= Position(s.durableRound.Load()):
 		return true
 	case s.mu.inflight != nil && pos == s.mu.inflight.number:
-		s.mu.inflight.waiters = append(s.mu.inflight.waiters, w)
+		s.mu.inflight.wait(&w)
 	case pos == s.mu.open.number:
-		s.mu.open.waiters = append(s.mu.open.waiters, w)
+		s.mu.open.wait(&w)
 	default:
 		panic(badPosition(pos, s.mu.open.number))
 	}

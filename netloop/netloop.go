@@ -103,6 +103,10 @@ type Completion struct {
 	// slot's owner; what it returns is sent instead and belongs to netloop. It may run
 	// under the connection's lock: it calls nothing of this package and must not panic.
 	Edit func(answer []byte) []byte
+	// More is the number of slots behind Slot, in the connection's order, that are
+	// finished as well. Their answers are what OnFrame left in each; Edit is called for
+	// each. Only without Answer and Close.
+	More uint32
 	// Close sends what is owed up to and including this answer, then closes.
 	Close bool
 }

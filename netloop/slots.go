@@ -168,6 +168,21 @@ func (s *slots) edited(e *slot, edit func([]byte) []byte) {
 // complete takes a completion; false: it came too late.
 func (s *slots) complete(done *Completion) bool {
 	number := done.Slot.number()
+	if done.More == 0 {
+		return s.complete1(number, done)
+	}
+	if done.Answer != nil || done.Close {
+		panic("netloop: a completion of several slots has an answer or closes")
+	}
+	some := false
+	for n := number; n <= number+uint64(done.More); n++ {
+		some = s.complete1(n, done) || some
+	}
+	return some
+}
+
+// complete1 applies a completion to one of its slots.
+func (s *slots) complete1(number uint64, done *Completion) bool {
 	if number < s.head || number >= s.tail {
 		return false
 	}

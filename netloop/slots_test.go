@@ -9,6 +9,31 @@ import (
 
 func newSlots() *slots { return &slots{pools: &buffers{}} }
 
+// One completion finishes a row of slots; those that are done already stay as they are.
+func TestCompletionOfSeveralSlots(t *testing.T) {
+	s := newSlots()
+	for n := range uint64(5) {
+		s.later(s.open(), []byte{'a' + byte(n)}, n == 2)
+	}
+	s.complete(&Completion{Slot: slotName(1), Answer: []byte("x")})
+	edit := func(b []byte) []byte { return append(b[:1:1], '!') }
+	if !s.complete(&Completion{Slot: slotName(0), More: 2, Edit: edit}) || s.held {
+		t.Fatalf("held %v", s.held)
+	}
+	if out, _ := s.pop(nil, 100); string(out) != "a!xc!" || s.owed() != 2 {
+		t.Fatalf("%q, %d owed", out, s.owed())
+	}
+	if s.complete(&Completion{Slot: slotName(0), More: 2}) {
+		t.Error("completed twice")
+	}
+	if !s.complete(&Completion{Slot: slotName(2), More: 1}) || s.owed() != 2 {
+		t.Error("of a row that is partly done the rest was not completed")
+	}
+	if out, _ := s.pop(nil, 100); string(out) != "d" || s.bytes != 1 {
+		t.Errorf("%q, %d bytes left", out, s.bytes)
+	}
+}
+
 func TestSlotNamesCarryTheirNumber(t *testing.T) {
 	for _, n := range []uint64{0, 1, 1<<32 - 1, 1 << 32, 1<<64 - 1} {
 		if got := slotName(n).number(); got != n {

@@ -17,9 +17,12 @@ type Histogram struct {
 }
 
 // Observe counts d. It never allocates.
-func (h *Histogram) Observe(d time.Duration) {
-	h.counts[bucketOf(d)].Add(1)
-	h.sum.Add(int64(d))
+func (h *Histogram) Observe(d time.Duration) { h.ObserveSeveral(d, 1) }
+
+// ObserveSeveral counts n times d.
+func (h *Histogram) ObserveSeveral(d time.Duration, n int64) {
+	h.counts[bucketOf(d)].Add(uint64(n))
+	h.sum.Add(n * int64(d))
 }
 
 // bucketOf is the first bucket whose bound is not below d.

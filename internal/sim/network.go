@@ -148,24 +148,31 @@ func (c *conn) settle(s netloop.Slot, key int16, verdict netloop.Verdict, out []
 // Release is netloop.Releaser.
 func (n *network) Release(_ int, done []netloop.Completion) {
 	for _, d := range done {
-		c := d.Conn.(*conn)
-		at := int(d.Slot.Index - c.base)
-		if !c.open || at < 0 || at >= len(c.slots) || c.slots[at].generation != d.Slot.Generation || c.slots[at].done {
-			continue
+		for i := range d.More + 1 {
+			release(d, d.Slot.Index+i)
 		}
-		p := &c.slots[at]
-		switch {
-		case d.Answer != nil:
-			p.answer = d.Answer
-		case d.Edit != nil:
-			p.answer = d.Edit(p.answer)
-		}
-		p.done, p.close = true, d.Close
-		if p.hold {
-			c.held = false
-		}
-		c.flush()
 	}
+}
+
+// release finishes one slot.
+func release(d netloop.Completion, index uint32) {
+	c := d.Conn.(*conn)
+	at := int(index - c.base)
+	if !c.open || at < 0 || at >= len(c.slots) || c.slots[at].generation != d.Slot.Generation || c.slots[at].done {
+		return
+	}
+	p := &c.slots[at]
+	switch {
+	case d.Answer != nil:
+		p.answer = d.Answer
+	case d.Edit != nil:
+		p.answer = d.Edit(p.answer)
+	}
+	p.done, p.close = true, d.Close
+	if p.hold {
+		c.held = false
+	}
+	c.flush()
 }
 
 // flush moves the ready prefix of answers to the client's side.
