@@ -15,7 +15,10 @@ import (
 //
 // Only for bodies of at most maxTrusted bytes: that bounds what it keeps.
 type quick struct {
+	// b is the body, at where what was not read yet begins.
+	// Invariant: 0 <= at <= len(b).
 	b        []byte
+	at       int
 	flexible bool
 	// Invariant: once plain is false nothing that was read counts.
 	plain bool
@@ -28,20 +31,22 @@ type quick struct {
 }
 
 func (q *quick) begin(b []byte, flexible bool) {
-	q.b, q.flexible, q.plain = b, flexible, true
+	q.b, q.at, q.flexible, q.plain = b, 0, flexible, true
 	q.topics, q.partitions, q.strings = q.topics[:0], q.partitions[:0], q.strings[:0]
 }
 
+// fail says that the request is not plain: nothing more is read of it.
+func (q *quick) fail() { q.plain, q.at = false, len(q.b) }
+
 // take returns the next n bytes; nil if they are not there.
 func (q *quick) take(n int) []byte {
-	if n < 0 || n > len(q.b) {
-		q.plain = false
-		q.b = nil
+	at := q.at
+	if uint(n) > uint(len(q.b)-at) {
+		q.fail()
 		return nil
 	}
-	b := q.b[:n]
-	q.b = q.b[n:]
-	return b
+	q.at = at + n
+	return q.b[at : at+n]
 }
 
 func (q *quick) int32() int32 {
@@ -60,17 +65,20 @@ func (q *quick) int64() int64 {
 
 // compact reads the length of a string or list of the flexible versions; -1: null.
 func (q *quick) compact() int {
-	if len(q.b) > 0 && q.b[0] < 0x80 {
-		n := int(q.b[0]) - 1
-		q.b = q.b[1:]
-		return n
+	if at := q.at; at < len(q.b) && q.b[at] < 0x80 {
+		q.at++
+		return int(q.b[at]) - 1
 	}
-	v, size := binary.Uvarint(q.b)
+	return q.compactLong()
+}
+
+func (q *quick) compactLong() int {
+	v, size := binary.Uvarint(q.b[q.at:])
 	if size <= 0 || v > maxTrusted {
 		q.plain = false
 		return -1
 	}
-	q.b = q.b[size:]
+	q.at += size
 	return int(v) - 1
 }
 
@@ -93,7 +101,7 @@ func (q *quick) count(least int) int {
 	} else {
 		n = int(q.int32())
 	}
-	if n <= 0 || n > len(q.b)/least {
+	if n <= 0 || n > (len(q.b)-q.at)/least {
 		q.plain = false
 		return 0
 	}
@@ -119,7 +127,9 @@ func (q *quick) nullable() *string {
 // tags reads the end of a section of the flexible versions.
 func (q *quick) tags() {
 	if q.flexible {
-		if b := q.take(1); len(b) != 1 || b[0] != 0 {
+		if q.at < len(q.b) && q.b[q.at] == 0 {
+			q.at++
+		} else {
 			q.plain = false
 		}
 	}
@@ -163,7 +173,8 @@ func (q *quick) commit(r *kmsg.OffsetCommitRequest, body []byte) bool {
 }
 
 func (q *quick) topic(version int16) {
-	t := kmsg.OffsetCommitRequestTopic{}
+	q.topics = append(q.topics, kmsg.OffsetCommitRequestTopic{})
+	t := &q.topics[len(q.topics)-1]
 	if version >= 10 {
 		copy(t.TopicID[:], q.take(16))
 	} else {
@@ -171,7 +182,8 @@ func (q *quick) topic(version int16) {
 	}
 	first := len(q.partitions)
 	for range q.count(13) {
-		p := kmsg.NewOffsetCommitRequestTopicPartition()
+		q.partitions = append(q.partitions, kmsg.OffsetCommitRequestTopicPartition{LeaderEpoch: -1})
+		p := &q.partitions[len(q.partitions)-1]
 		p.Partition = q.int32()
 		p.Offset = q.int64()
 		if version >= 6 {
@@ -179,9 +191,7 @@ func (q *quick) topic(version int16) {
 		}
 		p.Metadata = q.nullable()
 		q.tags()
-		q.partitions = append(q.partitions, p)
 	}
 	q.tags()
 	t.Partitions = q.partitions[first:len(q.partitions):len(q.partitions)]
-	q.topics = append(q.topics, t)
 }

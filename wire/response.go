@@ -20,7 +20,34 @@ func AppendResponse(dst []byte, correlationID int32, resp kmsg.Response) []byte 
 	if resp.IsFlexible() && resp.Key() != KeyApiVersions {
 		dst = append(dst, 0)
 	}
-	dst = resp.AppendTo(dst)
+	if c, ok := resp.(*kmsg.OffsetCommitResponse); ok && c.Version >= 8 && c.UnknownTags.Len() == 0 {
+		dst = appendCommit(dst, c)
+	} else {
+		dst = resp.AppendTo(dst)
+	}
 	binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start-4))
 	return dst
+}
+
+// appendCommit is AppendTo of the answer to the request of which there are most, in a
+// flexible version, without the call per field that kmsg makes. Topics and partitions of
+// an answer that is sent have no tagged fields.
+func appendCommit(dst []byte, r *kmsg.OffsetCommitResponse) []byte {
+	dst = binary.BigEndian.AppendUint32(dst, uint32(r.ThrottleMillis))
+	dst = binary.AppendUvarint(dst, uint64(len(r.Topics))+1)
+	for i := range r.Topics {
+		t := &r.Topics[i]
+		if r.Version >= 10 {
+			dst = append(dst, t.TopicID[:]...)
+		} else {
+			dst = append(binary.AppendUvarint(dst, uint64(len(t.Topic))+1), t.Topic...)
+		}
+		dst = binary.AppendUvarint(dst, uint64(len(t.Partitions))+1)
+		for j := range t.Partitions {
+			p, e := uint32(t.Partitions[j].Partition), uint16(t.Partitions[j].ErrorCode)
+			dst = append(dst, byte(p>>24), byte(p>>16), byte(p>>8), byte(p), byte(e>>8), byte(e), 0)
+		}
+		dst = append(dst, 0)
+	}
+	return append(dst, 0)
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -233,4 +234,31 @@ func codes(v reflect.Value, code int64) int {
 		}
 	}
 	return found
+}
+
+// The answer to an OffsetCommit is what kmsg makes of it, in every version.
+func TestCommitAnswer(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for version := int16(2); version <= 10; version++ {
+		for range 200 {
+			resp := kmsg.NewPtrOffsetCommitResponse()
+			fill(r, reflect.ValueOf(resp).Elem())
+			if r.IntN(10) == 0 {
+				resp.Topics = make([]kmsg.OffsetCommitResponseTopic, 200)
+			}
+			if r.IntN(4) == 0 {
+				resp.UnknownTags.Set(3, []byte("tag"))
+			}
+			resp.Version = version
+			want := []byte("before\x00\x00\x00\x00\x00\x00\x00\x07")
+			if version >= 8 {
+				want = append(want, 0)
+			}
+			want = resp.AppendTo(want)
+			binary.BigEndian.PutUint32(want[6:], uint32(len(want)-10))
+			if got := AppendResponse([]byte("before"), 7, resp); !bytes.Equal(got, want) {
+				t.Fatalf("version %d: %+v\n%x\n%x", version, resp, got, want)
+			}
+		}
+	}
 }
