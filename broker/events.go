@@ -124,6 +124,7 @@ func (b *Broker) storeEvents() log.Events {
 			b.metrics.rounds.Observe(took)
 			b.metrics.roundBytes.Add(uint64(bytes))
 			b.metrics.roundItems.Add(uint64(items))
+			b.metrics.roundSizes.ObserveSize(items)
 		},
 		Checkpoint: func(_ int, took time.Duration) {
 			_, wall := b.options.Clock.Now()

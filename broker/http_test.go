@@ -48,6 +48,18 @@ func TestHTTP(t *testing.T) {
 	check("/metrics", 200, "\nkcoord_ready 1\n")
 	check("/metrics", 200, `durability="sync"`)
 	check("/debug/pprof/", 404, "")
+	createTopic(t, c, "t", 1)
+	if code := commitCode(t, c, commitRequest("g", "", -1, "t", 7, 0)); code != 0 {
+		t.Fatalf("commit: %d", code)
+	}
+	for _, name := range []string{
+		`kcoord_partition_bytes{topic="__consumer_offsets",partition="`, `kcoord_partition_segments{topic="__consumer_offsets",partition="`,
+		`kcoord_partition_dirty_ratio{topic="__consumer_offsets",partition="`, `kcoord_partition_live_bytes{topic="__consumer_offsets",partition="`,
+		"kcoord_log_bytes ", "kcoord_log_segments ", "kcoord_cleaner_round_seconds_count ", "kcoord_cleaner_freed_bytes_total ",
+		"kcoord_journal_round_seconds_bucket{", `kcoord_journal_round_items_bucket{le="1"} `, "kcoord_journal_used_bytes ", "kcoord_journal_room_bytes ", "kcoord_journal_files ", "kcoord_checkpoint_last_timestamp_seconds ",
+	} {
+		check("/metrics", 200, "\n"+name)
+	}
 }
 
 // One cause is warned of once a minute, and what was left out is counted.

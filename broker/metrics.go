@@ -34,7 +34,8 @@ type brokerMetrics struct {
 	rounds, checkpoints       metrics.Histogram
 	cleanings, rebalances     metrics.Histogram
 	refusedPartitions         atomic.Int64
-	lastCheckpoint, lastClean atomic.Int64 // Unix ms, 0: none since the start
+	lastCheckpoint, lastClean atomic.Int64      // Unix ms, 0: none since the start
+	roundSizes                metrics.Histogram // items per round
 }
 
 // page writes all metrics in Prometheus' text format.
@@ -69,6 +70,7 @@ func (b *Broker) metricsPage() []byte {
 	t.Counter("kcoord_requests_stalled_total", "Requests answered with an error because a sync took too long.", m.stalled.Load())
 	t.Counter("kcoord_journal_bytes_total", "Bytes written to the journal.", m.roundBytes.Load())
 	t.Counter("kcoord_journal_items_total", "Batches and metadata items written to the journal.", m.roundItems.Load())
+	t.Sizes("kcoord_journal_round_items", "Batches and metadata items per round of the journal.", &m.roundSizes)
 	t.Histogram("kcoord_checkpoint_seconds", "Checkpoints.", &m.checkpoints)
 	t.Gauge("kcoord_checkpoint_last_timestamp_seconds", "When the newest checkpoint was made, 0: none since the start.", float64(m.lastCheckpoint.Load())/1e3)
 	t.Gauge("kcoord_partitions_refused", "Partitions that are closed because of damage or a failed disk.", float64(m.refusedPartitions.Load()))
@@ -76,6 +78,7 @@ func (b *Broker) metricsPage() []byte {
 	t.Histogram("kcoord_cleaner_round_seconds", "Rounds of the log cleaner.", &m.cleanings)
 	t.Counter("kcoord_cleaner_freed_bytes_total", "Bytes that the log cleaner removed.", m.cleanedBytes.Load())
 	t.Counter("kcoord_cleaner_failures_total", "Rounds of the log cleaner that were given up.", m.cleanFailures.Load())
+	b.storeMetrics(&t)
 	t.Gauge("kcoord_start_seconds", "From start to ready.", float64(m.startTook.Load())/1e9)
 	t.Gauge("kcoord_ready", "1 when every group is served.", truth(b.Ready()))
 	t.Gauge("kcoord_info", "What runs.", 1, "version", b.options.Version, "durability", strings.ToLower(b.values().Durability))

@@ -430,7 +430,7 @@ func TestTune(t *testing.T) {
 		}
 		must(t, r.s.Checkpoint())
 	}
-	if r.c.round == nil || r.c.round.m.newest.limit != 204 || r.c.round.r.chunk != 0 {
+	if r.c.round == nil || r.c.round.m.newest.limit != 204 || r.c.round.r.chunk != 1 {
 		t.Fatalf("round %+v", r.c.round)
 	}
 	next, err := r.c.Step(r.now, r.wall())

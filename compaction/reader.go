@@ -19,7 +19,7 @@ const (
 
 // reader walks over the batches of one segment, their checksums checked.
 type reader struct {
-	chunk int // read at a time
+	chunk int // read at a time; 0: half of DefaultIOBufferBytes
 	seg   *log.CleanSegment
 	pos   int64 // of the batch that next returns
 	buf   []byte
@@ -68,7 +68,11 @@ func (r *reader) bytes(n int64) ([]byte, error) {
 	}
 	at := r.pos - r.off
 	if at+n > int64(len(r.buf)) {
-		want := int(min(max(n, int64(r.chunk), leastChunk), r.seg.Bytes-r.pos))
+		chunk := int64(r.chunk)
+		if chunk == 0 {
+			chunk = DefaultIOBufferBytes / 2
+		}
+		want := int(min(max(n, chunk, leastChunk), r.seg.Bytes-r.pos))
 		r.buf = slices.Grow(r.buf[:0], want)[:want]
 		r.off, at = r.pos, 0
 		if got, err := r.seg.ReadAt(r.buf, r.pos); got < want {

@@ -44,7 +44,8 @@ func newRound(p *log.Partition, c *log.Cleaning, segs []*log.CleanSegment, inter
 	}
 	r.result.BytesAfter = r.result.BytesBefore
 	r.m = newMapper(newOffsetMap(tuning.MapBytes, tuning.LoadFactor), r.from)
-	r.r.chunk = tuning.IOBufferBytes / 2
+	r.r.chunk = max(tuning.IOBufferBytes/2, 1)
+	r.s.copy.chunk = r.r.chunk
 	r.skipTo(r.from)
 	return r
 }

@@ -94,6 +94,42 @@ func TestCrashAtEveryOperation(t *testing.T) {
 	}
 }
 
+// The power fails while one segment takes the place of several, whose names go and
+// come: any of the changes since the last sync may be on the disk, and after a start
+// the old ones or the new one are there, never both.
+func TestCrashWhileSegmentsBecomeOne(t *testing.T) {
+	fs := vfs.NewCrashable()
+	hook := &vfs.Hooked{FS: fs}
+	r := groupsFixture(t, hook)
+	must(t, r.s.Close())
+	r.p, r.config.SegmentBytes = nil, 1<<20
+	r.open()
+	want, images := r.table(), 0
+	hook.Before = func(op vfs.Op) *vfs.Failure {
+		if op.Kind != vfs.OpRename && op.Kind != vfs.OpSync || !strings.Contains(op.Path, r.p.Folder()) {
+			return nil
+		}
+		for range 12 {
+			images++
+			again := &rig{t: t, fs: fs.Crash(vfs.Seeded(uint64(images))), config: r.config, now: r.now}
+			if err := again.tryOpen(); err != nil {
+				t.Fatalf("image %d, before %s: %v", images, op, err)
+			}
+			if got := again.table(); !maps.Equal(got, want) {
+				t.Fatalf("image %d, before %s: got %v, want %v", images, op, got, want)
+			}
+			again.check()
+		}
+		return nil
+	}
+	if result, err := r.tryRound(true); err != nil || result.Replaced != 1 || result.SegmentsBefore < 3 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if images < 200 {
+		t.Errorf("%d images", images)
+	}
+}
+
 // Each operation of a round fails once, the process goes on: the error shows, the
 // table stays, and unless the error ends the process the next round succeeds.
 func TestFailEveryOperation(t *testing.T) {

@@ -138,6 +138,20 @@ func (p *Partition) Err() error {
 // Size is the bytes of all segments.
 func (p *Partition) Size() int64 { return p.bytes.Load() }
 
+// Segments is the number of segments, 0 before the first write.
+func (p *Partition) Segments() int { return len(p.list()) }
+
+// DirtyBytes is the bytes of segments that no cleaning has covered, or not wholly.
+func (p *Partition) DirtyBytes() (n int64) {
+	from, list := p.CleanerCheckpoint(), p.list()
+	for i, g := range list {
+		if i+1 == len(list) || list[i+1].base > from {
+			n += g.size.Load()
+		}
+	}
+	return n
+}
+
 // EndOffsetForEpoch answers OffsetForLeaderEpoch: the largest known epoch at or
 // below epoch and its end offset; -1, -1 if there is none.
 func (p *Partition) EndOffsetForEpoch(epoch int32) (int32, int64) {

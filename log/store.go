@@ -80,6 +80,21 @@ func (s *Store) Loops() []Loop {
 // is.
 func (s *Store) Syncing() time.Duration { return time.Duration(s.syncing.Load()) }
 
+// JournalSpace are the figures of the journal's files.
+type JournalSpace struct {
+	Used int64 // bytes between where replay begins and where the next entry goes
+	Room int64 // bytes of rounds that fit into prepared files
+	// Files is the number of all files, Spares of those prepared behind the one in
+	// use.
+	Files, Spares int
+}
+
+// JournalSpace returns the present figures.
+func (s *Store) JournalSpace() JournalSpace {
+	sp := s.j.Space()
+	return JournalSpace{Used: sp.Used, Room: sp.Room, Files: sp.Files, Spares: sp.Spares}
+}
+
 // Partition returns a partition, nil when it is unknown.
 func (s *Store) Partition(id TopicID, n int32) *Partition {
 	t := s.topics.Load().byID[id]

@@ -113,6 +113,15 @@ func (r *rig) wantKept(what string, end int64, size int) {
 		if err := r.s.Close(); err != nil {
 			r.t.Fatalf("%s: closing: %v", what, err)
 		}
+		on := int64(0)
+		for _, name := range filesBelow(r.t.(*testing.T), r.fs, path.Join(testDir, "user-0")) {
+			if info, err := r.fs.Stat(name); err == nil && strings.HasSuffix(name, suffixLog) {
+				on += info.Size
+			}
+		}
+		if start == 0 && size >= 0 && on != int64(size) {
+			r.t.Fatalf("%s: the files have %d bytes after the start, want %d", what, on, size)
+		}
 	}
 }
 

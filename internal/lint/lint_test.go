@@ -40,7 +40,7 @@ var imports = map[string][]string{
 }
 
 // testOnly are packages that may import anything and are imported by tests only.
-var testOnly = []string{"internal/history", "internal/sim", "internal/lint", "internal/testbroker", "internal/transcript", "internal/transcript/record"}
+var testOnly = []string{"internal/history", "internal/sim", "internal/lint", "internal/testbroker", "internal/transcript", "internal/transcript/record", "internal/mutants"}
 
 // bannedImports maps an import path to the packages that may use it.
 var bannedImports = map[string][]string{

@@ -25,6 +25,12 @@ func (h *Histogram) ObserveSeveral(d time.Duration, n int64) {
 	h.sum.Add(n * int64(d))
 }
 
+// sizeUnit stands for a size of 1 in a Histogram of sizes.
+const sizeUnit = time.Microsecond
+
+// ObserveSize counts n, 0 to 2^25 or more, in a histogram that Sizes writes.
+func (h *Histogram) ObserveSize(n int) { h.Observe(time.Duration(n) * sizeUnit) }
+
 // bucketOf is the first bucket whose bound is not below d.
 func bucketOf(d time.Duration) int {
 	if d <= time.Microsecond {

@@ -3,6 +3,7 @@ package metrics
 import (
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A Text is a page in Prometheus' text format in the making.
@@ -38,17 +39,27 @@ func (t *Text) Gauge(name, help string, value float64, labels ...string) {
 
 // Histogram adds the series of a histogram of durations, in seconds.
 func (t *Text) Histogram(name, help string, h *Histogram, labels ...string) {
+	t.histogram(name, help, h, time.Second, labels)
+}
+
+// Sizes adds the series of a histogram of sizes.
+func (t *Text) Sizes(name, help string, h *Histogram, labels ...string) {
+	t.histogram(name, help, h, sizeUnit, labels)
+}
+
+// histogram adds the series of a histogram; unit is what counts as 1.
+func (t *Text) histogram(name, help string, h *Histogram, unit time.Duration, labels []string) {
 	t.family(name, help, "histogram")
 	var sum uint64
 	for i := range h.counts {
 		sum += h.counts[i].Load()
 		le := "+Inf"
 		if i < buckets {
-			le = number(bound(i).Seconds())
+			le = number(float64(bound(i)) / float64(unit))
 		}
 		t.series(name+"_bucket", strconv.FormatUint(sum, 10), append(labels[:len(labels):len(labels)], "le", le))
 	}
-	t.series(name+"_sum", number(float64(h.sum.Load())/1e9), labels)
+	t.series(name+"_sum", number(float64(h.sum.Load())/float64(unit)), labels)
 	t.series(name+"_count", strconv.FormatUint(sum, 10), labels)
 }
 
