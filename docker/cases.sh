@@ -150,8 +150,8 @@ testcontainers_java_case() {
 }
 
 # Compose files as people have them, with only the image's name changed: each comes
-# up by its own health check, a group works, and what is kept in a volume is there
-# after down and up.
+# up by its own health check, a group works, and what is kept in a volume outlives
+# the containers.
 styles_case() {
   local file
   # No ZooKeeper is at hand, nor missed.
@@ -162,26 +162,27 @@ styles_case() {
 }
 
 style() { # FILE
-  local name at topic id
+  local name at topic service
   name=$(basename "$1" .yml)
   echo "== $name"
-  export COMPOSE_PROJECT_NAME=style$name
   mkdir -p "$work/styles"
   sed -E 's#^( *image: *"?).*zookeeper[^"]*#\1kcoordtest-zookeeper#; s#^( *image: *"?)[^"]*(kafka|confluent-local|fast-data-dev)[^"]*#\1kcoord-compat#' "$1" > "$work/styles/$name.yml"
-  local dc=(compose -f "$work/styles/$name.yml")
-  at=$(sed -n 's/^# from the host: //p' "$1") topic=$(sed -n 's/^# topic: //p' "$1")
+  export COMPOSE_PROJECT_NAME=style$name COMPOSE_FILE=$work/styles/$name.yml
+  at=$(sed -n 's/^# from the host: //p' "$1") topic=$(sed -n 's/^# topic: //p' "$1") service=$(sed -n 's/^# broker: //p' "$1")
   : "${topic:=t}"
-  "${dc[@]}" up -d
-  id=$("${dc[@]}" ps -q "$(sed -n 's/^# broker: //p' "$1")")
-  healthy "$id" 60
+  compose up -d
+  healthy "$(service_id "$service")" 60
   within 30 produce "$at" "$topic" 3
   expect 3 "$(consume "$at" "$topic" g 3 | consumed)" 'records of a group'
   if grep -q '^volumes:' "$1"; then
-    "${dc[@]}" down
-    "${dc[@]}" up -d
-    healthy "$("${dc[@]}" ps -q "$(sed -n 's/^# broker: //p' "$1")")" 60
+    docker ps -aq | xargs docker rm -f
+    compose up -d
+    healthy "$(service_id "$service")" 60
     produce "$at" "$topic" 2
-    expect 2 "$(consume "$at" "$topic" g 2 | consumed)" 'records of a group after down and up'
+    expect 2 "$(consume "$at" "$topic" g 2 | consumed)" 'records of a group whose containers were made anew'
   fi
-  "${dc[@]}" down -v -t 1
+  docker ps -aq | xargs docker rm -fv
+  docker network prune -f
+  docker volume ls -q | xargs -r docker volume rm
 }
+service_id() { docker ps -q --filter "label=com.docker.compose.service=$1"; }

@@ -25,10 +25,8 @@ prepare() {
   install_packages
   local root=$work/builder cache
   cache=${XDG_CACHE_HOME:-$HOME/.cache}/kcoord-docker/$(go env GOVERSION)
-  mkdir -p "$cache" "$root/usr/local/go" "$root/etc/ssl" "$root/go/pkg/mod"
+  mkdir -p "$cache" "$root/usr/local" "$root/etc/ssl" "$root/go/pkg/mod"
   busybox_root "$root"
-  local part
-  for part in bin pkg src lib VERSION go.env; do cp -rL "$(go env GOROOT)/$part" "$root/usr/local/go/"; done
   cp -rL /etc/ssl/certs "$root/etc/ssl/" 2>/dev/null || true
   (
     # From this machine's module cache where it has them; go.sum tells what is right.
@@ -91,7 +89,9 @@ stop_engine() {
 }
 
 build_images() {
-  tar -C "$work/builder" -c . | docker import -c 'ENV PATH=/usr/local/go/bin:/bin' -c 'ENV HOME=/tmp' -c 'ENV GOPATH=/go' \
+  # The toolchain goes in from where it lies.
+  tar -c --exclude=testdata --exclude='*_test.go' -C "$work/builder" . -C "$(go env GOROOT)" \
+    --transform 's,^\(bin\|pkg\|src\|lib\|VERSION\|go\.env\),usr/local/go/&,' bin pkg src lib VERSION go.env | docker import -c 'ENV PATH=/usr/local/go/bin:/bin' -c 'ENV HOME=/tmp' -c 'ENV GOPATH=/go' \
     -c 'ENV GOCACHE=/tmp/gocache' -c 'ENV GOPROXY=off' -c 'ENV GOTOOLCHAIN=local' - kcoordtest-builder >/dev/null
   rm -rf "$work/builder"
   # The old builder, which engines without buildx have, makes every stage.
