@@ -297,6 +297,10 @@ func (b *Broker) checkConfigs(key configKey, set map[string]string, named []stri
 	return codeNone, ""
 }
 
+// maxOffsetsBatch is the most that max.message.bytes of the offsets topic can
+// allow, in bytes: the store takes no larger batch.
+const maxOffsetsBatch = 64 << 20
+
 // rebuildConfig makes the configuration that holds from now on out of the
 // settings given at the start and those kept in metadata.
 func (b *Broker) rebuildConfig() {
@@ -319,5 +323,8 @@ func (b *Broker) rebuildConfig() {
 	b.config.Store(c)
 	groups := coordinatorConfig(c.Values())
 	groups.Groups = groupConfigs(snap, c)
+	if t := snap.Topic(offsetsTopic); t != nil {
+		groups.MaxMessageBytes = int(min(b.topicConfig(t).MaxMessageBytes, maxOffsetsBatch))
+	}
 	b.groupConfig.Store(groups)
 }

@@ -129,10 +129,11 @@ func (r *rounds) release1(b *batch) {
 // AppendRecords appends records of a coordinator to the open round's batch of
 // this partition and returns the first one's offset; records are copied, and
 // all get wallMillis as timestamp. The caller holds the owner's lock, has asked
-// Admit under it, and is the only one to append to this partition. It fails
-// with ErrTooLarge if the records do not fit into one batch of
-// max.message.bytes, and then has appended none: what one call appends is never
-// torn apart by a crash.
+// Admit under it, and is the only one to append to this partition. What one call
+// appends is in one batch, so that no crash tears it apart; calls share a batch up
+// to max.message.bytes. That one call stays below it is the caller's business (the
+// topic's properties may change at any moment); ErrTooLarge, with nothing
+// appended, comes only if the records fit into no batch at all.
 func (p *Partition) AppendRecords(wallMillis int64, recs []Record) (base int64, err error) {
 	return p.appendRecords(wallMillis, record.Plain(0, 0), recs, nil)
 }
@@ -173,7 +174,7 @@ func (p *Partition) appendRecords(wallMillis int64, t record.Template, recs []Re
 	b := p.openBatch
 	t.LeaderEpoch = s.epoch
 	if b == nil || !b.building || !b.build.Continues(&t) || b.build.Size()+size-record.HeaderSize > limit {
-		if size > limit && recordsSize(recs) > limit {
+		if size > batchCap && recordsSize(recs) > batchCap {
 			s.mu.Unlock()
 			return -1, ErrTooLarge
 		}

@@ -15,7 +15,7 @@ var kcoordProperties = []Property{
 	{Name: "kcoord.disk.reserve.bytes", Type: Long, Default: "67108864", Allowed: atLeast(0), Doc: "Free space below which writes are refused."},
 	{Name: "kcoord.inflate.max.bytes", Type: Long, Default: "67108864", Allowed: atLeast(1 << 20), Doc: "Size up to which a compressed batch is decompressed."},
 	{Name: "kcoord.metrics.groups", Type: String, Default: "", Allowed: Allowed{Check: checkPattern}, Doc: "Regular expression of the groups that have metrics of their own; if not set, all have while there are at most 1,000."},
-	{Name: "kcoord.offsets.max.message.bytes", Type: Int, Default: "8388608", Allowed: atLeast(1 << 20), Doc: "Largest batch of the offsets topic, which bounds the size of a group."},
+	{Name: "kcoord.offsets.max.message.bytes", Type: Int, Default: "8388608", Allowed: atLeast(1 << 20), Doc: "Largest batch of the offsets topic (its max.message.bytes) in a new data folder, which bounds the size of a group."},
 }
 
 func checkPattern(value string) string {

@@ -22,13 +22,13 @@ import (
 // 15, 16), which a conversation with a healthy broker never meets, and those of
 // authorization, consumer groups and transactions.
 var answered = map[string][]int{
-	"OffsetCommit":    {0, 3, 12, 22, 25, 27, 69, 82, 100},
+	"OffsetCommit":    {-1, 0, 3, 12, 22, 25, 27, 69, 82, 100},
 	"OffsetFetch":     {0, 100},
 	"FindCoordinator": {0, 15, 42},
 	"JoinGroup":       {-1, 0, 23, 24, 25, 26, 79, 81, 82},
 	"Heartbeat":       {0, 22, 24, 25, 27, 82},
 	"LeaveGroup":      {0, 24, 25, 82},
-	"SyncGroup":       {0, 22, 23, 24, 25, 27, 82},
+	"SyncGroup":       {-1, 0, 22, 23, 24, 25, 27, 82},
 	"DescribeGroups":  {0, 69},
 	"ListGroups":      {0},
 	"ApiVersions":     {0, 35, 42, 129},
