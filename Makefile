@@ -1,5 +1,5 @@
 # One command each for what a contributor does all day.
-.PHONY: build test race lint fuzz bench soak all
+.PHONY: build test race lint fuzz bench soak seeds all
 
 build:   ## the binary, static and stripped, in bin/
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/kcoord ./cmd/kcoord
@@ -13,7 +13,9 @@ fuzz:    ## every fuzz target for a while (FUZZTIME=1m make fuzz)
 	.ci/run fuzz
 bench:   ## the table of rates, start-up times and sizes
 	go -C bench run ./cmd/table -check
-soak:    ## the simulator for hours (SEEDS=100000 FIRST=50000 make soak)
+soak:    ## kill -9 under load for ten minutes (SOAK=1h make soak), every acknowledged record looked for
+	go test ./broker -run TestKillsUnderLoad -soak $${SOAK:-10m} -timeout 0 -v
+seeds:   ## the simulator for hours (SEEDS=100000 FIRST=50000 make soak)
 	go test ./internal/sim -run TestSeeds -sim.first $${FIRST:-20000} -sim.seeds $${SEEDS:-500000} -sim.events 4000 -sim.each 1000 -timeout 0 -v
 all:     ## everything that CI runs
 	.ci/run

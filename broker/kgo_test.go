@@ -255,7 +255,11 @@ func TestFolderInUse(t *testing.T) {
 	second.Stop(within(t))
 }
 
-const childDir = "KCOORD_TEST_CHILD_DIR"
+// childDir and childProperty (name=value) are what a child is started with.
+const (
+	childDir      = "KCOORD_TEST_CHILD_DIR"
+	childProperty = "KCOORD_TEST_CHILD_PROPERTY"
+)
 
 // TestMain runs this program as a broker if a test asks for one in a process of
 // its own.
@@ -272,7 +276,11 @@ func TestMain(m *testing.M) {
 
 // runChild serves until its standard input ends.
 func runChild(dir string) error {
-	b, err := broker.New(broker.Options{DataDir: dir})
+	o := broker.Options{DataDir: dir}
+	if name, value, ok := strings.Cut(os.Getenv(childProperty), "="); ok {
+		o.Properties = map[string]string{name: value}
+	}
+	b, err := broker.New(o)
 	if err != nil {
 		return err
 	}

@@ -91,6 +91,9 @@ type JournalSpace struct {
 
 // JournalSpace returns the present figures.
 func (s *Store) JournalSpace() JournalSpace {
+	if s.refused(refuseStopping) { // the files are about to be closed
+		return JournalSpace{}
+	}
 	sp := s.j.Space()
 	return JournalSpace{Used: sp.Used, Room: sp.Room, Files: sp.Files, Spares: sp.Spares}
 }
