@@ -28,6 +28,7 @@ func (b *Broker) openStore(begun time.Duration) error {
 	b.store = store
 	folder := store.Folder()
 	b.clusterID = folder.ClusterID
+	b.warnOfFolder(folder)
 	b.setVersions(b.clusterID)
 	topic, err := b.ensureOffsetsTopic(store, folder.OffsetsPartitions)
 	if err != nil {
@@ -53,6 +54,23 @@ func (b *Broker) openStore(begun time.Duration) error {
 		close(b.ready)
 	})
 	return nil
+}
+
+// warnOfFolder warns of settings that only a new folder takes.
+func (b *Broker) warnOfFolder(folder log.FolderInfo) {
+	for _, kept := range []struct{ property, value string }{
+		{"kcoord.cluster.id", folder.ClusterID},
+		{"offsets.topic.num.partitions", fmt.Sprint(folder.OffsetsPartitions)},
+	} {
+		s, set := b.static.Lookup(kept.property)
+		if set && s.Value != "" && s.Value != kept.value {
+			b.logger.Warn().Str("property", kept.property).Str("value", s.Value).Str("set_by", s.Origin).Str("folder_has", kept.value).
+				Msg("the folder keeps what it was made with")
+		}
+	}
+	if b.store.Admit() != nil {
+		b.logger.Warn().Str("folder", b.options.DataDir).Msg("no room on the disk: reads are served, writes are refused until there is some")
+	}
 }
 
 // maxLoaders is how many partitions are loaded at once at most.

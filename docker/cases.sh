@@ -43,6 +43,12 @@ image_case() {
   expect 1 "$code" 'exit code with a folder that is not writable'
   expect 1 "$(wc -l <"$work/out")" 'lines'
   grep 'permission denied' "$work/out"
+  # A full disk: likewise.
+  code=0
+  timeout 5 docker run --rm --tmpfs /var/lib/kcoord:size=64k,uid=65532 kcoord >"$work/out" 2>&1 || code=$?
+  expect 1 "$code" 'exit code on a full disk'
+  expect 1 "$(wc -l <"$work/out")" 'lines'
+  grep 'no space left on device' "$work/out"
 }
 
 # One container and no configuration: clients on the host and in another

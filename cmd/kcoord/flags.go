@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/kcoord/kcoord/broker"
 )
 
 // A flagRow is one flag of serve. Each can also be given by a variable:
@@ -47,7 +49,10 @@ func (v *flagValue) IsBoolFlag() bool { return v.row.value == "" }
 
 func (v *flagValue) Set(s string) error {
 	if v.row.value == "" && s != "true" && s != "false" {
-		return errors.New("it takes no value")
+		return errors.New("it is true or false")
+	}
+	if s == "" && v.row.name == "data-dir" {
+		return errors.New("it takes a folder, or " + broker.MemoryDir) // an empty variable of a script must not cost the data
 	}
 	if len(v.row.words) > 0 && !slices.Contains(v.row.words, s) {
 		return fmt.Errorf("it takes one of %s", strings.Join(v.row.words, ", "))

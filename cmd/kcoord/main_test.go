@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,12 +81,32 @@ func TestUsageErrors(t *testing.T) {
 	if err := os.WriteFile("bad.properties", []byte("# a comment\nnum.partitions=many\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	for name, content := range map[string]string{"foreign.properties": "broker.id=1\nzookeeper.connect=localhost:2181\nauto.create.topic.enable=true\n",
+		"advertised": "PLAINTEXT/localhost\n"} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, tt := range []struct{ args, environ, want string }{
 		{args: "fly", want: `no command "fly"; there are serve, health, dump, version, completion and help`},
 		{args: "--data-directory d", want: "no flag --data-directory (nearest: --data-dir)"},
 		{args: "--whatever", want: "no flag --whatever; kcoord serve --help lists them"},
 		{args: "--port 9093", want: "no flag --port; kcoord serve --help lists them"},
-		{args: "--pprof=1", want: `invalid boolean value "1" for --pprof: it takes no value`},
+		{args: "--pprof=1", want: `invalid boolean value "1" for --pprof: it is true or false`},
+		{environ: "KCOORD_PPROF=yes", want: "KCOORD_PPROF=yes: it is true or false"},
+		{args: "--pprof", want: "--pprof: needs an address, --http HOST:PORT"},
+		{args: "--data-dir=", want: `invalid value "" for flag --data-dir: it takes a folder, or memory:`},
+		{args: "--config foreign.properties", want: "auto.create.topic.enable=true: unknown property (nearest: auto.create.topics.enable), set by foreign.properties:3"},
+		{args: "--config .", want: "--config: read .: is a directory"},
+		{args: "--advertised-listeners-file advertised", want: "advertised.listeners=PLAINTEXT/localhost: must be NAME://HOST:PORT, with commas between several, set by advertised"},
+		{args: "--set listeners=SSL://:9093", want: "listeners=SSL://:9093: has listener SSL with protocol SSL; only PLAINTEXT is served, set by --set"},
+		{args: "--set log.dirs=a,b", want: "log.dirs=a,b: must be one folder, set by --set"},
+		{environ: "KAFKA_CFG_LISTENERS=SASL_PLAINTEXT://:9092", want: "listeners=SASL_PLAINTEXT://:9092: has listener SASL_PLAINTEXT with protocol SASL_PLAINTEXT; only PLAINTEXT is served, set by KAFKA_CFG_LISTENERS"},
+		{environ: "KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://0.0.0.0:9092", want: "advertised.listeners=PLAINTEXT://0.0.0.0:9092: cannot tell clients to connect to 0.0.0.0, set by KAFKA_ADVERTISED_LISTENERS"},
+		{environ: "KAFKA_LISTENERS=INSIDE://:9092", want: "listeners=INSIDE://:9092: has listener INSIDE, which listener.security.protocol.map does not name, set by KAFKA_LISTENERS"},
+		{environ: "KAFKA_CREATE_TOPICS=a:b:1", want: `KAFKA_CREATE_TOPICS: a:b:1: "b" partitions; must be a number from 1 to 10000`},
+		{environ: "KCOORD_DURABILITY=none", want: "kcoord.durability=none: must be one of sync, interval, os, set by KCOORD_DURABILITY"},
+		{args: "--topics a:1,a:2", want: "--topics: a:2: a stands there twice"},
 		{args: "serve here", want: `unexpected argument "here"`},
 		{args: "--http", want: "flag needs an argument: --http"},
 		{args: "--http 9644", want: "--http=9644: must be HOST:PORT"},
@@ -169,7 +190,7 @@ func TestAdvertisedListenersFile(t *testing.T) {
 	defer cancel()
 	got := make(chan string, 1)
 	go func() {
-		value, err := waitForFile(ctx, name)
+		value, err := waitForFile(ctx, name, io.Discard)
 		if err != nil {
 			value = err.Error()
 		}
@@ -191,7 +212,7 @@ func TestAdvertisedListenersFile(t *testing.T) {
 		t.Errorf("the file gave %s", value)
 	}
 	cancel()
-	if _, err := waitForFile(ctx, name+"2"); err == nil {
+	if _, err := waitForFile(ctx, name+"2", io.Discard); err == nil {
 		t.Error("waiting goes on after the end")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/signal"
@@ -77,7 +78,7 @@ func serveUntil(ctx context.Context, release func(), b *broker.Broker, p *plan, 
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		code = fail(stderr, exitFailed, "%v", err)
+		code = fail(stderr, exitFailed, "%v%s", err, startHint(err))
 	}
 	release() // a second signal kills
 	end, cancel := context.WithTimeout(context.Background(), stopTimeout)
@@ -86,6 +87,20 @@ func serveUntil(ctx context.Context, release func(), b *broker.Broker, p *plan, 
 		code = fail(stderr, exitFailed, "%v", err)
 	}
 	return code
+}
+
+// startHint says what to change after the commonest failures of a start.
+func startHint(err error) string {
+	var path *fs.PathError
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "; another program has that port: end it or choose another (--listeners PLAINTEXT://127.0.0.1:PORT, --http HOST:PORT)"
+	case errors.Is(err, syscall.ENOSPC):
+		return "; make room there or choose another folder (--data-dir DIR)"
+	case errors.As(err, &path) && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrNotExist)):
+		return "; kcoord must be able to write in its data folder: choose another (--data-dir DIR)"
+	}
+	return ""
 }
 
 // kafkaMarker is what tools that start Kafka in a container wait for in its output.
@@ -130,8 +145,7 @@ func makePlan(ctx context.Context, flags map[string]*flagValue, environ []string
 		sources.Flags = append(sources.Flags, config.Setting{Name: "listeners", Value: value, Origin: flags["listeners"].origin})
 	}
 	if file := p.flag("advertised-listeners-file"); file != "" {
-		fmt.Fprintf(stderr, "kcoord: waiting for %s\n", file)
-		value, err := waitForFile(ctx, file)
+		value, err := waitForFile(ctx, file, stderr)
 		if err != nil {
 			return nil, err
 		}
@@ -139,6 +153,9 @@ func makePlan(ctx context.Context, flags map[string]*flagValue, environ []string
 	}
 	if err := p.load(sources); err != nil {
 		return nil, err
+	}
+	if pprof := flags["pprof"]; pprof.get() == "true" && p.flag("http") == "" {
+		return nil, fmt.Errorf("%s: needs an address, --http HOST:PORT", pprof.origin)
 	}
 	if value := p.flag("http"); value != "" {
 		_, port, err := net.SplitHostPort(value)
@@ -223,16 +240,19 @@ func (p *plan) chooseDataDir(c *config.Loaded) (string, error) {
 }
 
 // waitForFile waits until a file is there and not empty, and returns its lines
-// joined by commas.
-func waitForFile(ctx context.Context, name string) (string, error) {
+// joined by commas. That it has to wait is told.
+func waitForFile(ctx context.Context, name string, stderr io.Writer) (string, error) {
 	const pause = 20 * time.Millisecond
-	for {
+	for first := true; ; first = false {
 		content, err := os.ReadFile(name)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return "", fmt.Errorf("--advertised-listeners-file: %w", err)
 		}
 		if lines := strings.Fields(strings.ReplaceAll(string(content), ",", " ")); len(lines) > 0 && strings.HasSuffix(string(content), "\n") {
 			return strings.Join(lines, ","), nil
+		}
+		if first {
+			fmt.Fprintf(stderr, "kcoord: waiting for %s\n", name)
 		}
 		select {
 		case <-ctx.Done():

@@ -245,11 +245,12 @@ func TestStartErrors(t *testing.T) {
 		args string
 		want string // a pattern of the line
 	}{
-		"port in use":        {"--data-dir memory: --listeners PLAINTEXT://" + taken.Addr().String(), `address already in use`},
-		"http port in use":   {"--data-dir memory: --listeners PLAINTEXT://127.0.0.1:0 --http " + taken.Addr().String(), `address already in use`},
-		"no such address":    {"--data-dir memory: --listeners PLAINTEXT://192.0.2.1:0", `192\.0\.2\.1`},
-		"folder is a file":   {"--listeners PLAINTEXT://127.0.0.1:0 --data-dir " + file, regexp.QuoteMeta(file)},
-		"folder of tomorrow": {"--listeners PLAINTEXT://127.0.0.1:0 --data-dir " + newer, regexp.QuoteMeta(newer)},
+		"port in use":         {"--data-dir memory: --listeners PLAINTEXT://" + taken.Addr().String(), `address already in use; .*--listeners`},
+		"http port in use":    {"--data-dir memory: --listeners PLAINTEXT://127.0.0.1:0 --http " + taken.Addr().String(), `address already in use; .*--http`},
+		"folder below a file": {"--listeners PLAINTEXT://127.0.0.1:0 --data-dir " + filepath.Join(file, "x"), regexp.QuoteMeta(file) + `.*; .*--data-dir`},
+		"no such address":     {"--data-dir memory: --listeners PLAINTEXT://192.0.2.1:0", `192\.0\.2\.1`},
+		"folder is a file":    {"--listeners PLAINTEXT://127.0.0.1:0 --data-dir " + file, regexp.QuoteMeta(file)},
+		"folder of tomorrow":  {"--listeners PLAINTEXT://127.0.0.1:0 --data-dir " + newer, regexp.QuoteMeta(newer)},
 	} {
 		p := start(t, dir, nil, strings.Fields(tt.args)...)
 		code := p.end(t)

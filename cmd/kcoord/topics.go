@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,6 +31,9 @@ func (p *plan) parseTopics() ([]broker.Topic, error) {
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", p.flags["topics"].origin, word, err)
+		}
+		if slices.ContainsFunc(topics, func(other broker.Topic) bool { return other.Name == spec.Name }) {
+			return nil, fmt.Errorf("%s: %s: %s stands there twice", p.flags["topics"].origin, word, spec.Name)
 		}
 		topics = append(topics, spec)
 	}
