@@ -36,7 +36,7 @@ func TestModel(t *testing.T) {
 		"join INCONSISTENT_GROUP_PROTOCOL", "join REBALANCE_IN_PROGRESS", "join parked", "sync NONE", "sync parked", "sync REBALANCE_IN_PROGRESS",
 		"sync ILLEGAL_GENERATION", "heartbeat NONE", "heartbeat REBALANCE_IN_PROGRESS", "leave NONE", "commit NONE", "commit ILLEGAL_GENERATION",
 		"commit REBALANCE_IN_PROGRESS", "delete NONE", "delete NON_EMPTY_GROUP", "offset-delete NONE", "offset-delete GROUP_SUBSCRIBED_TO_TOPIC",
-		"fetch NONE", "restart", "skip-assignment",
+		"fetch NONE", "describe NONE", "describe Stable", "describe CompletingRebalance", "list NONE", "restart", "skip-assignment",
 	} {
 		if total[kind] < seeds/2 {
 			t.Errorf("%q happened %d times", kind, total[kind])
@@ -104,8 +104,12 @@ func (r *randomRun) step() {
 		r.deleteGroup(x)
 	case n < 180:
 		r.offsetDelete(x)
-	case n < 240:
+	case n < 232:
 		r.fetch(x)
+	case n < 236:
+		r.describe(x)
+	case n < 240:
+		r.list()
 	case n < 340:
 		r.commit(x)
 	case n < 460:
@@ -414,6 +418,45 @@ func (r *randomRun) fetch(x *randomClient) {
 		r.t.Fatalf("seed %d: fetched %s, the model has %s", r.seed, got, want)
 	}
 	r.count["fetch NONE"]++
+}
+
+// describe and list are compared without what the model does not keep.
+func (r *randomRun) describe(x *randomClient) {
+	q := kmsg.NewPtrDescribeGroupsRequest()
+	q.Version = 3 + int16(r.rnd.IntN(4))
+	q.Groups = []string{x.group}
+	r.note("%s describe", x.name)
+	_, answers := r.request(Client{ID: x.name}, q)
+	resp := answers[0].resp.(*kmsg.DescribeGroupsResponse)
+	for i := range resp.Groups[0].Members {
+		m := &resp.Groups[0].Members[i]
+		m.ClientID, m.ClientHost = "", ""
+	}
+	state := resp.Groups[0].State
+	r.same("described", formatResponse(resp), formatResponse(r.model.describe(q)))
+	r.count["describe NONE"]++
+	r.count["describe "+state]++
+}
+
+func (r *randomRun) list() {
+	q := kmsg.NewPtrListGroupsRequest()
+	q.Version = int16(r.rnd.IntN(6))
+	if q.Version >= 4 && r.rnd.IntN(2) == 0 {
+		q.StatesFilter = []string{"Stable", "Empty"}[r.rnd.IntN(2):]
+	}
+	r.note("list %v", q.StatesFilter)
+	_, answers := r.request(Client{ID: "l"}, q)
+	resp := answers[0].resp.(*kmsg.ListGroupsResponse)
+	slices.SortFunc(resp.Groups, func(a, b kmsg.ListGroupsResponseGroup) int { return strings.Compare(a.Group, b.Group) })
+	r.same("listed", formatResponse(resp), formatResponse(redecode(r.t, r.model.list(q))))
+	r.count["list NONE"]++
+}
+
+func (r *randomRun) same(what, got, want string) {
+	r.t.Helper()
+	if got != want {
+		r.t.Fatalf("seed %d: %s\n%s\nthe model has\n%s\nafter\n%s", r.seed, what, got, want, strings.Join(r.history, "\n"))
+	}
 }
 
 func (r *randomRun) deleteGroup(x *randomClient) {
