@@ -13,9 +13,12 @@ fuzz:    ## every fuzz target for a while (FUZZTIME=1m make fuzz)
 	.ci/run fuzz
 bench:   ## the table of rates, start-up times and sizes
 	go -C bench run ./cmd/table -check
-soak:    ## kill -9 under load for ten minutes (SOAK=1h make soak), every acknowledged record looked for
+soak:    ## real processes killed under load, then the simulator for hours (SOAK=1h SEEDS=100000 FIRST=50000 make soak)
 	go test ./broker -run TestKillsUnderLoad -soak $${SOAK:-10m} -timeout 0 -v
-seeds:   ## the simulator for hours (SEEDS=100000 FIRST=50000 make soak)
+	go test ./broker -run TestLinearizableThroughKills -broker.kills 1000 -timeout 0 -v
+	$(MAKE) seeds
+seeds:   ## the simulator for hours (SEEDS=100000 FIRST=50000 make seeds)
+	go test ./internal/sim -run TestLinearizable -sim.first $${FIRST:-20000} -sim.histories 2000 -timeout 0 -v
 	go test ./internal/sim -run TestSeeds -sim.first $${FIRST:-20000} -sim.seeds $${SEEDS:-500000} -sim.events 4000 -sim.each 1000 -timeout 0 -v
 all:     ## everything that CI runs
 	.ci/run
