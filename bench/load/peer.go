@@ -35,12 +35,16 @@ func Dial(addr string, timeout time.Duration) (*Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Peer{conn: conn, in: bufio.NewReader(conn)}
+	p := newPeer(conn, nil)
 	if err := p.negotiate(timeout); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("ApiVersions of %s: %w", addr, err)
 	}
 	return p, nil
+}
+
+func newPeer(conn net.Conn, maxVersions map[int16]int16) *Peer {
+	return &Peer{conn: conn, in: bufio.NewReader(conn), maxVersions: maxVersions}
 }
 
 // Close closes the connection.

@@ -130,20 +130,10 @@ func (p *Peer) Join(group, topic string) (Member, error) {
 }
 
 func (p *Peer) joinOnce(m *Member, topic string) (codeError, error) {
-	req := kmsg.NewPtrJoinGroupRequest()
-	req.Group, req.MemberID, req.ProtocolType = m.Group, m.ID, "consumer"
-	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 45_000, 10_000
-	meta := kmsg.NewConsumerMemberMetadata()
-	meta.Topics = []string{topic}
-	protocol := kmsg.NewJoinGroupRequestProtocol()
-	protocol.Name, protocol.Metadata = "range", meta.AppendTo(nil)
-	req.Protocols = append(req.Protocols, protocol)
-	resp, err := p.Ask(req, 9, setupTimeout)
+	joined, err := p.join(m, topic, setupTimeout)
 	if err != nil {
 		return 0, err
 	}
-	joined := resp.(*kmsg.JoinGroupResponse)
-	m.ID, m.Generation = joined.MemberID, joined.Generation
 	return codeError(joined.ErrorCode), nil
 }
 
