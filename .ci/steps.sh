@@ -61,4 +61,5 @@ benchmarks_smoke() {
   go -C bench test ./...
   go -C bench run ./cmd/table -smoke
   go -C bench run ./cmd/recovery -smoke
+  go -C bench run ./cmd/scale -smoke
 }

@@ -85,15 +85,20 @@ func (p *Peer) Ask(req kmsg.Request, limit int16, timeout time.Duration) (kmsg.R
 }
 
 func (p *Peer) roundTrip(req kmsg.Request, timeout time.Duration) (kmsg.Response, error) {
-	p.correlation++
-	p.out = newFormatter().AppendRequest(p.out[:0], req, p.correlation)
-	if err := p.conn.SetDeadline(time.Now().Add(timeout)); err != nil {
-		return nil, err
-	}
-	if _, err := p.conn.Write(p.out); err != nil {
+	if err := p.send(req, timeout); err != nil {
 		return nil, err
 	}
 	return p.answer(req, p.correlation)
+}
+
+func (p *Peer) send(req kmsg.Request, timeout time.Duration) error {
+	p.correlation++
+	p.out = newFormatter().AppendRequest(p.out[:0], req, p.correlation)
+	if err := p.conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return err
+	}
+	_, err := p.conn.Write(p.out)
+	return err
 }
 
 func newFormatter() *kmsg.RequestFormatter {

@@ -52,8 +52,27 @@ func (p *Peer) Pipeline(depth int, limit int16, timeout time.Duration, next func
 	return nil
 }
 
+// AskSize is Ask for answers that are not looked into: their size in bytes.
+func (p *Peer) AskSize(req kmsg.Request, limit int16, timeout time.Duration) (int, error) {
+	req.SetVersion(min(p.maxVersions[req.Key()], limit, req.MaxVersion()))
+	if err := p.send(req, timeout); err != nil {
+		return 0, err
+	}
+	answer, err := p.frame(p.correlation)
+	return len(answer), err
+}
+
 // answer reads one answer.
 func (p *Peer) answer(req kmsg.Request, correlation int32) (kmsg.Response, error) {
+	answer, err := p.frame(correlation)
+	if err != nil {
+		return nil, err
+	}
+	return decodeAnswer(req, answer)
+}
+
+// frame reads one answer up to behind the correlation id.
+func (p *Peer) frame(correlation int32) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(p.in, head[:]); err != nil {
 		return nil, err
@@ -69,7 +88,7 @@ func (p *Peer) answer(req kmsg.Request, correlation int32) (kmsg.Response, error
 	if got := int32(binary.BigEndian.Uint32(answer)); got != correlation {
 		return nil, fmt.Errorf("correlation id %d, want %d", got, correlation)
 	}
-	return decodeAnswer(req, answer[4:])
+	return answer[4:], nil
 }
 
 // CommitMany commits offset for every partition of topic to each of the groups

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kcoord/kcoord/bench/load"
+	"github.com/kcoord/kcoord/bench/proc"
 	"github.com/kcoord/kcoord/bench/server"
 )
 
@@ -159,12 +160,16 @@ func (b *bench) comeBack() error {
 	if err != nil {
 		return err
 	}
+	cpu, err := proc.CPUTime(s.PID())
+	if err != nil {
+		return err
+	}
 	for _, c := range all {
 		c.Close()
 	}
 	b.tell("return", fmt.Sprintf("%d members in %d groups come back at once after kill -9 and a start", n, groups),
-		fmt.Sprintf("%d of %d heartbeats good, the last %d ms after exec, %d ms after the server listened; codes %v",
-			codes[0], n, fromExec.Milliseconds(), fromListening.Milliseconds(), codes),
+		fmt.Sprintf("%d of %d heartbeats good, the last %d ms after exec, %d ms after the server listened (its CPU time: %d ms); codes %v",
+			codes[0], n, fromExec.Milliseconds(), fromListening.Milliseconds(), cpu.Milliseconds(), codes),
 		"all within 2 s, no rebalance", codes[0] == n && fromListening <= 2*time.Second)
 	return s.Kill()
 }
