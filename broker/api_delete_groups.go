@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -11,13 +13,17 @@ import (
 	"github.com/kcoord/kcoord/wire"
 )
 
-// deleteGroups serves DeleteGroups (42): each shard deletes its groups in a step
+// deletePiece is how many groups one step is asked to delete at most: the shard's
+// lock is free in between.
+const deletePiece = 500
+
+// deleteGroups serves DeleteGroups (42): each shard deletes its groups in steps
 // of its own, which may go on in later steps; the last one answers.
 func (b *Broker) deleteGroups(r *request, out []byte) ([]byte, netloop.Verdict) {
 	req := r.message.(*kmsg.DeleteGroupsRequest)
 	g := &gathering{broker: b, version: r.version, correlationID: r.correlationID, waiter: r.waiter(nil),
 		results: make(map[string]kmsg.DeleteGroupsResponseGroup)}
-	parts := make(map[*shard]*kmsg.DeleteGroupsRequest)
+	parts := make(map[*shard][]string)
 	for _, name := range req.Groups {
 		if _, double := g.results[name]; double {
 			continue
@@ -30,20 +36,23 @@ func (b *Broker) deleteGroups(r *request, out []byte) ([]byte, netloop.Verdict) 
 		if sh == nil {
 			continue
 		}
-		if parts[sh] == nil {
-			parts[sh] = kmsg.NewPtrDeleteGroupsRequest()
-			parts[sh].SetVersion(r.version)
-		}
-		parts[sh].Groups = append(parts[sh].Groups, name)
+		parts[sh] = append(parts[sh], name)
 	}
-	g.missing = len(parts) + 1
+	g.missing = 1
+	for _, names := range parts {
+		g.missing += (len(names) + deletePiece - 1) / deletePiece
+	}
 	for _, sh := range b.allShards() {
-		if part := parts[sh]; part != nil {
+		for names := range slices.Chunk(parts[sh], deletePiece) {
+			part := kmsg.NewPtrDeleteGroupsRequest()
+			part.SetVersion(r.version)
+			part.Groups = names
 			var after aftermath
 			sub := *r
 			sub.message = part
 			sh.gather(&sub, g, &after)
 			b.conclude(&after)
+			runtime.Gosched()
 		}
 	}
 	var after aftermath

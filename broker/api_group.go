@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"runtime"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kcoord/kcoord/coordinator"
@@ -159,6 +161,7 @@ func (sh *shard) inPieces(piece func(core *coordinator.Shard) (done bool)) int16
 		if done || code != codeNone {
 			return code
 		}
+		runtime.Gosched() // an event loop that has just woken up need not wait for all pieces
 	}
 }
 

@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kcoord/kcoord/coordinator"
@@ -26,7 +28,7 @@ func (b *Broker) listGroups(r *request, out []byte) ([]byte, netloop.Verdict) {
 		return r.answer(out, resp)
 	}
 	var newest log.Position
-	for _, sh := range shards {
+	for i, sh := range shards {
 		pass := coordinator.NewListPass(req.StatesFilter, req.TypesFilter)
 		code := sh.inPieces(func(core *coordinator.Shard) (done bool) {
 			done = core.ListGroups(pass, listPiece)
@@ -38,9 +40,13 @@ func (b *Broker) listGroups(r *request, out []byte) ([]byte, netloop.Verdict) {
 			refused.ErrorCode = code
 			return r.answer(out, refused)
 		}
-		if code == codeNone {
-			resp.Groups = append(resp.Groups, pass.Groups...)
+		if code != codeNone {
+			continue
 		}
+		if n := len(resp.Groups) + len(pass.Groups); n > cap(resp.Groups) { // the others have about as many
+			resp.Groups = slices.Grow(resp.Groups, len(pass.Groups)*(len(shards)-i))
+		}
+		resp.Groups = append(resp.Groups, pass.Groups...)
 	}
 	return r.awaitPosition(b.store, newest, r.respond(out, resp))
 }

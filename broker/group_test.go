@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -427,5 +428,39 @@ func TestStalledDisk(t *testing.T) {
 	g.set(false)
 	if r := ask[*kmsg.OffsetFetchResponse](t, c, fetchRequest(8, "t", []int32{0}, "g")); r.Groups[0].Topics[0].Partitions[0].Offset != 2 {
 		t.Errorf("OffsetFetch: %+v", r)
+	}
+}
+
+// A long list of groups of one shard is deleted in several steps and answered as
+// one, in the order of the request.
+func TestDeleteManyGroups(t *testing.T) {
+	b, tr := startTest(t, Options{Properties: map[string]string{"offsets.topic.num.partitions": "1"}})
+	c := tr.open(0)
+	makeTopic(t, b, "t", 1)
+	del := at(kmsg.NewPtrDeleteGroupsRequest(), 2)
+	for i := range 2*deletePiece + 3 {
+		g := fmt.Sprintf("g%d", i)
+		if i%7 != 0 {
+			if code := commitCode(t, c, commitRequest(g, "", -1, "t", 7, 0)); code != 0 {
+				t.Fatalf("commit to %s: %d", g, code)
+			}
+		}
+		del.Groups = append(del.Groups, g)
+	}
+	deleted := ask[*kmsg.DeleteGroupsResponse](t, c, del).Groups
+	if len(deleted) != len(del.Groups) {
+		t.Fatalf("%d groups answered of %d", len(deleted), len(del.Groups))
+	}
+	for i, g := range deleted {
+		want := int16(0)
+		if i%7 == 0 {
+			want = 69
+		}
+		if g.Group != del.Groups[i] || g.ErrorCode != want {
+			t.Errorf("%s: %s, code %d, want %d", del.Groups[i], g.Group, g.ErrorCode, want)
+		}
+	}
+	if left := ask[*kmsg.ListGroupsResponse](t, c, at(kmsg.NewPtrListGroupsRequest(), 5)).Groups; len(left) != 0 {
+		t.Errorf("%d groups are left", len(left))
 	}
 }
