@@ -3,7 +3,10 @@
 //
 //	go run ./internal/transcript/record -addr 127.0.0.1:9092 testdata/transcripts/*.txt
 //
-// Scripts use group and topic names of their own, so a fresh broker is needed.
+// Scripts use group and topic names of their own, so a fresh broker is needed; one
+// that names the broker's settings is refused by a broker that has others. Of
+// those without settings, group_administration.txt has to be the first on its
+// broker, because it lists every group.
 package main
 
 import (
