@@ -63,3 +63,9 @@ benchmarks_smoke() {
   go -C bench run ./cmd/recovery -smoke
   go -C bench run ./cmd/scale -smoke
 }
+
+# Every client; and clients in Go and C without event loops.
+all_clients() {
+  interop/run.sh
+  INTEROP_TRANSPORT=net INTEROP_INSTALL='' interop/run.sh -run 'TestFranz|TestSarama|TestKcat'
+}

@@ -170,10 +170,19 @@ func stableWith(t testing.TB, adm *kadm.Client, group string, members int) func(
 	}
 }
 
+// onBothTransports runs a test with event loops, as far as the platform has them,
+// and with a goroutine for each connection.
+func onBothTransports(t *testing.T, test func(t *testing.T, goroutineOnly bool)) {
+	t.Run("auto", func(t *testing.T) { test(t, false) })
+	t.Run("net", func(t *testing.T) { test(t, true) })
+}
+
 // Members come, leave and disappear; every record is seen and the committed
 // offsets end at the logs' ends.
-func TestGroupOfSeveralMembers(t *testing.T) {
-	b := start(t, broker.Options{Properties: map[string]string{
+func TestGroupOfSeveralMembers(t *testing.T) { onBothTransports(t, testGroupOfSeveralMembers) }
+
+func testGroupOfSeveralMembers(t *testing.T, goroutineOnly bool) {
+	b := start(t, broker.Options{GoroutineOnly: goroutineOnly, Properties: map[string]string{
 		"listeners": "PLAINTEXT://127.0.0.1:0", "group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "500"}})
 	const partitions = 6
 	createTopic(t, b.Addr(), "orders", partitions)
@@ -218,9 +227,11 @@ func TestGroupOfSeveralMembers(t *testing.T) {
 }
 
 // Data, groups and offsets are there after a clean stop and a new start.
-func TestCleanRestart(t *testing.T) {
+func TestCleanRestart(t *testing.T) { onBothTransports(t, testCleanRestart) }
+
+func testCleanRestart(t *testing.T, goroutineOnly bool) {
 	dir := t.TempDir()
-	b := start(t, broker.Options{DataDir: dir})
+	b := start(t, broker.Options{DataDir: dir, GoroutineOnly: goroutineOnly})
 	createTopic(t, b.Addr(), "orders", 2)
 	produce(t, b.Addr(), "orders", 2, 0, 50)
 	m := join(t, b.Addr(), "g", "orders")
@@ -234,7 +245,7 @@ func TestCleanRestart(t *testing.T) {
 		t.Errorf("Stop took %v", took)
 	}
 
-	again := start(t, broker.Options{DataDir: dir})
+	again := start(t, broker.Options{DataDir: dir, GoroutineOnly: goroutineOnly})
 	produce(t, again.Addr(), "orders", 2, 50, 60)
 	m = join(t, again.Addr(), "g", "orders")
 	eventually(t, "the new records seen", func() bool { return seenAll(10, m) })
@@ -259,6 +270,7 @@ func TestFolderInUse(t *testing.T) {
 const (
 	childDir      = "KCOORD_TEST_CHILD_DIR"
 	childProperty = "KCOORD_TEST_CHILD_PROPERTY"
+	childNet      = "KCOORD_TEST_CHILD_NET" // not empty: GoroutineOnly
 )
 
 // TestMain runs this program as a broker if a test asks for one in a process of
@@ -276,7 +288,7 @@ func TestMain(m *testing.M) {
 
 // runChild serves until its standard input ends.
 func runChild(dir string) error {
-	o := broker.Options{DataDir: dir}
+	o := broker.Options{DataDir: dir, GoroutineOnly: os.Getenv(childNet) != ""}
 	if name, value, ok := strings.Cut(os.Getenv(childProperty), "="); ok {
 		o.Properties = map[string]string{name: value}
 	}
@@ -333,7 +345,12 @@ func (c *child) kill() {
 
 // What was acknowledged before kill -9 is there afterwards: records, topics and
 // commits, again and again on one folder.
-func TestKill(t *testing.T) {
+func TestKill(t *testing.T) { onBothTransports(t, testKill) }
+
+func testKill(t *testing.T, goroutineOnly bool) {
+	if goroutineOnly {
+		t.Setenv(childNet, "1")
+	}
 	dir := t.TempDir()
 	ctx := within(t)
 	acknowledged := int64(-1)

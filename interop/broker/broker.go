@@ -3,6 +3,7 @@
 package broker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -40,6 +41,7 @@ type Broker struct {
 // waits until it coordinates groups:
 //
 //	INTEROP_BROKER=kcoord   (default) the program INTEROP_KCOORD, or one built from ../cmd/kcoord
+//	INTEROP_TRANSPORT=net   kcoord without event loops
 //	INTEROP_BROKER=kafka    Apache Kafka, from the jars that install.sh has fetched
 func Start(dir string) (*Broker, error) {
 	port, controllerPort, err := freePorts()
@@ -116,7 +118,7 @@ func (b *Broker) useKcoord() error {
 		}
 	}
 	b.command = func() *exec.Cmd {
-		return exec.Command(program, "serve",
+		return exec.Command(program, "serve", "--transport", cmp.Or(os.Getenv("INTEROP_TRANSPORT"), "auto"),
 			"--listeners", "PLAINTEXT://"+b.Addr,
 			"--data-dir", b.DataDir,
 			"--http", "127.0.0.1:0",
