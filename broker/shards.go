@@ -135,7 +135,10 @@ func (b *Broker) refuseGroup(r *request, code int16, out []byte) ([]byte, netloo
 	var res coordinator.Result
 	var ev coordinator.Event
 	b.fillEvent(&ev, r, 0)
-	ev.Config, ev.Topics = b.groupConfig.Load(), b.meta.Load()
+	ev.Config = b.groupConfig.Load()
+	if b.isOpen() { // else nobody knows yet which topics there are
+		ev.Topics = b.meta.Load()
+	}
 	coordinator.Refuse(&ev, code, &res)
 	if len(res.Replies) != 1 {
 		return r.refuse(out, code)

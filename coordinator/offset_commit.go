@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"math"
 	"unicode/utf8"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -107,7 +108,9 @@ func (s *Shard) filterCommit(r *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommi
 		code := codeUnknownTopicOrPartition
 		var count int32
 		var ok bool
-		if r.Version >= 10 {
+		if s.ev.Topics == nil { // see Refuse
+			ok, count = true, math.MaxInt32
+		} else if r.Version >= 10 {
 			out.Topic, count, ok = s.ev.Topics.ByID(t.TopicID)
 			if !ok {
 				code = codeUnknownTopicID

@@ -53,7 +53,8 @@ func MayWrite(req kmsg.Request) bool {
 // Refuse answers a request for a shard that cannot serve it now with what Apache
 // Kafka would: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS (a Heartbeat is then
 // answered NONE) or COORDINATOR_NOT_AVAILABLE. What Kafka checks before it looks
-// for the shard comes first. The answer depends on nothing.
+// for the shard comes first; ev.Topics nil: it is not known which topics there
+// are, and none is refused for that. The answer depends on nothing.
 func Refuse(ev *Event, code int16, out *Result) {
 	out.reset()
 	s := Shard{ev: ev, out: out}
