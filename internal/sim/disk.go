@@ -96,7 +96,7 @@ func (m *machine) before(op vfs.Op) *vfs.Failure {
 // duringSync lets others work while the flusher waits for the disk.
 func (w *World) duringSync() {
 	p := w.process
-	if w.calm || p == nil {
+	if w.calm || p == nil || !p.opened {
 		return
 	}
 	flusher, preparer := p.loop("flusher"), p.loop("preparer")

@@ -141,6 +141,7 @@ func (w *World) finish() {
 	w.process = nil
 	w.machine.disk = w.machine.disk.Crash(vfs.KeepAll)
 	w.boot()
+	w.settleBoot()
 	after := w.snapshot()
 	for i := range before {
 		// What the rebalance of a group has decided so far is not written down.

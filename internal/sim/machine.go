@@ -28,6 +28,14 @@ type process struct {
 	broker  *broker.Broker
 	network *network
 	loops   []*loop
+	// jobs have been started and not run yet: opening the folder, loading groups.
+	jobs   []job
+	opened bool // the folder is open
+}
+
+type job struct {
+	name string
+	run  func()
 }
 
 // A loop is a background part of the broker, stepped by the World.
@@ -41,9 +49,16 @@ type loop struct {
 
 const never = time.Duration(1<<63 - 1)
 
-// Go runs f at once: opening the folder and loading groups are not interleaved
-// with requests here (a crash may still hit them in the middle).
-func (p *process) Go(_ string, f func()) { f() }
+// Go notes f for the World to run: requests come before, between and after.
+func (p *process) Go(name string, f func()) { p.jobs = append(p.jobs, job{name, f}) }
+
+// work runs one of the jobs.
+func (p *process) work(i int) {
+	j := p.jobs[i]
+	p.jobs = append(p.jobs[:i:i], p.jobs[i+1:]...)
+	j.run()
+	p.opened = p.opened || j.name == "open"
+}
 
 // Loop notes a loop for the World to step.
 func (p *process) Loop(l broker.Loop, stop <-chan struct{}, _ func(error)) {

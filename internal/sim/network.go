@@ -79,9 +79,10 @@ func (n *network) connect(l lane) *conn {
 // send puts a frame (with its length prefix) on the way to the broker.
 func (c *conn) send(frame []byte) { c.inbound = append(c.inbound, frame) }
 
-// deliverable reports whether the handler can be given a frame.
+// deliverable reports whether the handler can be given a frame. While the folder
+// is being opened a connection's own goroutine waits.
 func (c *conn) deliverable(now time.Duration) bool {
-	return now >= c.slowUntil && c.open && !c.closing && !c.held && len(c.inbound) > 0 && !c.net.drained
+	return !(c.bulk && !c.net.world.process.opened) && now >= c.slowUntil && c.open && !c.closing && !c.held && len(c.inbound) > 0 && !c.net.drained
 }
 
 // deliver gives the handler the next frame.

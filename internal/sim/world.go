@@ -138,41 +138,40 @@ func newWorld(o Options) *World {
 	return w
 }
 
-// boot starts the broker on whatever the disk holds. The power may fail while
-// it does, or the disk; then it starts again.
+// boot starts the broker on whatever the disk holds. It serves what it can while
+// it opens its folder and loads groups; the power may fail meanwhile.
 func (w *World) boot() {
-	for !w.tryBoot() {
+	p := &process{machine: w.machine, network: &network{world: w}}
+	p.broker = w.newBroker(p)
+	w.machine.failed = false
+	// Nobody waits for it to be ready: what that takes is still to be run.
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := p.broker.Start(ctx); !errors.Is(err, context.Canceled) {
+		w.violated(checkBroker, "Start: %v", err)
 	}
+	w.process = p
 	w.boots++
 	w.registers.restarted(w)
 }
 
-func (w *World) tryBoot() (up bool) {
-	p := &process{machine: w.machine, network: &network{world: w}}
-	defer func() {
-		if r := recover(); r != nil {
-			if _, ok := r.(powerCut); !ok {
-				panic(r)
-			}
-			w.report.Crashes++
-			w.machine.cut()
-		}
-	}()
-	b := w.newBroker(p)
-	p.broker = b
-	w.machine.failed = false
-	if err := b.Start(context.Background()); err != nil {
-		if !w.machine.failed && !w.machine.full {
-			w.violated(checkBroker, "the broker does not start: %v", err)
-		}
-		w.trace("the broker does not start: %v", err)
-		w.machine.clock.advance(w.pause())
-		w.machine.letGo()
-		w.machine.cut()
-		return false
+// settleBoot lets the broker become ready.
+func (w *World) settleBoot() {
+	w.until(checkBroker, "the broker is ready", time.Minute, func() bool { return w.process != nil && w.process.broker.Ready() })
+}
+
+// judge ends the process if the broker has, which only the disk may be the reason
+// for.
+func (w *World) judge() {
+	p := w.process
+	if p == nil || p.broker.Err() == nil {
+		return
 	}
-	w.process = p
-	return true
+	if !w.machine.troubled() {
+		w.violated(checkBroker, "the broker cannot go on: %v", p.broker.Err())
+	}
+	w.trace("the broker cannot go on: %v", p.broker.Err())
+	w.crash()
 }
 
 func (w *World) newBroker(p *process) *broker.Broker {
@@ -251,9 +250,7 @@ func (w *World) event() {
 		return
 	}
 	w.guard(choices[w.random.IntN(len(choices))])
-	if p := w.process; p != nil && p.broker.Err() != nil {
-		w.violated(checkBroker, "the broker cannot go on: %v", p.broker.Err())
-	}
+	w.judge()
 }
 
 // choices lists what can happen now.
@@ -269,6 +266,9 @@ func (w *World) choices() []func() {
 		}
 	}
 	if p := w.process; p != nil {
+		if len(p.jobs) > 0 {
+			out = append(out, func() { p.work(w.random.IntN(len(p.jobs))) })
+		}
 		for _, l := range p.loops {
 			if l.ready(now) {
 				out = append(out, func() { w.step(l) })
