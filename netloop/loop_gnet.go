@@ -26,7 +26,7 @@ func (s *Server) Loops() int { return max(1, len(s.loops.all)) }
 
 // defaultLoops leaves most processors to what the loops hand on.
 func defaultLoops() int {
-	if n := runtime.GOMAXPROCS(0); n > 3 {
+	if n := runtime.GOMAXPROCS(0); n > 4 {
 		return n / 2
 	}
 	return 1

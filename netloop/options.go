@@ -12,8 +12,8 @@ import (
 type Options struct {
 	// Handler is given the frames. Required.
 	Handler Handler
-	// Loops is the number of event loops. Zero: one up to three processors, else
-	// half of GOMAXPROCS. With GoroutineOnly, and where there are no event loops,
+	// Loops is the number of event loops. Zero: one up to a GOMAXPROCS of four, else
+	// half of it. With GoroutineOnly, and where there are no event loops,
 	// it is one.
 	Loops int
 	// GoroutineOnly puts every connection on the goroutine transport. It is always

@@ -277,6 +277,7 @@ func (p *plan) options(stderr io.Writer) broker.Options {
 	}
 	memory := broker.ContainerMemory()
 	broker.LimitMemory(memory)
+	broker.SpareProcessor()
 	return broker.Options{
 		Config:    p.config.Config,
 		DataDir:   p.dataDir,

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/kcoord/kcoord/log/vfs"
 )
@@ -449,5 +450,27 @@ func TestSparesFollowTheRate(t *testing.T) {
 	}
 	if got := fmt.Sprint(j.rate.rate); got == "0" {
 		t.Error("no rate")
+	}
+}
+
+// Zeroing hurries while little is ahead of the flusher, and keeps step with it when
+// there is enough.
+func TestZeroingPaces(t *testing.T) {
+	j := create(t, testOptions(newTestFS(t)))
+	defer j.Close()
+	fl := j.mu.files[0]
+	for _, c := range []struct {
+		rate, zeroed int64
+		want         time.Duration
+	}{
+		{0, testFileBytes, zeroPause},
+		{2*testFileBytes + 2*HeaderBytes, testFileBytes, zeroPause}, // less than half a second ahead
+		{testFileBytes, testFileBytes, time.Duration(j.o.ZeroStep) * time.Second / (testFileBytes * 3 / 2)},
+		{1, testFileBytes, zeroPauseMax},
+	} {
+		j.rate.rate, fl.zeroed = c.rate, c.zeroed
+		if got := j.pace(); got != min(max(c.want, zeroPause), zeroPauseMax) {
+			t.Errorf("rate %d, %d zeroed: %v", c.rate, c.zeroed, got)
+		}
 	}
 }

@@ -9,8 +9,12 @@ import (
 )
 
 const (
-	// zeroPause is the time between two zero steps.
-	zeroPause = 2 * time.Millisecond
+	// zeroPause is the time between two zero steps, and zeroPauseMax that while enough
+	// is zeroed.
+	zeroPause    = 2 * time.Millisecond
+	zeroPauseMax = 25 * time.Millisecond
+	// zeroAhead is how long what is zeroed should last at the present rate of writing.
+	zeroAhead = time.Second / 2
 	// retryPause is the time after which a failed step is tried again.
 	retryPause = time.Second
 	// ratePeriod is how long spares should last at the present rate of writing,
@@ -146,7 +150,7 @@ func (j *Journal) PrepareStep(mono time.Duration) (next time.Duration, err error
 		return retryPause, err
 	}
 	if did {
-		return zeroPause, nil
+		return j.pace(), nil
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -224,6 +228,26 @@ func (j *Journal) zeroStep() (did bool, err error) {
 		fl.zeroed = to
 	}
 	return true, err
+}
+
+// pace is the time to the next zero step. While entries are written, zeroing takes the
+// disk away from their syncs: it only hurries until enough is ahead for zeroAhead, and
+// then goes on at one and a half times the rate of writing.
+func (j *Journal) pace() time.Duration {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	rate := j.rate.rate
+	ahead := -j.mu.next.Offset
+	for _, fl := range j.mu.files {
+		if fl.number >= j.mu.next.File {
+			ahead += fl.zeroed
+		}
+	}
+	if rate <= 0 || ahead < rate*int64(zeroAhead)/int64(time.Second) {
+		return zeroPause
+	}
+	pause := time.Duration(int64(j.o.ZeroStep) * int64(time.Second) / (rate + rate/2))
+	return min(max(pause, zeroPause), zeroPauseMax)
 }
 
 // nextZero chooses and claims what the next zero step writes.
