@@ -365,3 +365,50 @@ func TestJournalFails(t *testing.T) {
 		}
 	}
 }
+
+// TestReserveIsNotForSpares: no journal file is made ahead of what is free above the
+// reserve, and it is as soon as there is more.
+func TestReserveIsNotForSpares(t *testing.T) {
+	const reserve = 4 << 20
+	mem := vfs.NewMem()
+	r := newRig(t, mem)
+	r.options = func(o *Options) { o.DiskReserveBytes, o.JournalFileBytes = reserve, 1<<20 }
+	s := r.open()
+	defer s.Close()
+	r.meta(topicRecord(1, "user", 1, 0))
+	p := r.partition(1, 0)
+	prepare := func() {
+		for range 100 {
+			_, _ = s.PrepareStep()
+			r.now += 20 * time.Millisecond
+		}
+	}
+	mem.SetCapacity(1 << 40)
+	free, err := mem.Free("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem.SetCapacity(1<<40 - free + reserve + 1<<20 + 1<<19)
+	least := int64(1 << 40)
+	for range 400 {
+		if s.Admit() == nil {
+			if _, _, err := p.AppendBatch(batchAt(0, 0, 20_000)); err != nil {
+				t.Fatal(err)
+			}
+			r.flush()
+		}
+		prepare()
+		r.write()
+		free, _ = mem.Free("/")
+		least = min(least, free)
+	}
+	if err := s.Admit(); !errors.Is(err, ErrNoSpace) || least < reserve-1<<19 {
+		t.Errorf("admit %v, least free %d of %d reserved", err, least, reserve)
+	}
+	mem.SetCapacity(1 << 41)
+	prepare()
+	prepare()
+	if err := s.Admit(); err != nil || s.j.Space().PrepareErr != nil {
+		t.Errorf("refused with space: %v, %v", err, s.j.Space().PrepareErr)
+	}
+}

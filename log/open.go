@@ -329,6 +329,7 @@ func (s *Store) journalOptions() journal.Options {
 	return journal.Options{
 		FS: s.fs, Dir: s.o.Dir, Folder: s.id,
 		Policy: journal.Policy(s.o.Durability), OnWant: s.wakePreparer,
+		MayMake:   func() bool { return s.freeLeft.Load() >= s.o.JournalFileBytes },
 		FileBytes: s.o.JournalFileBytes, MaxEntryBytes: s.entryBytes(), Parallel: s.o.Parallel,
 	}
 }

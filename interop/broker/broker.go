@@ -44,6 +44,20 @@ type Broker struct {
 //	INTEROP_TRANSPORT=net   kcoord without event loops
 //	INTEROP_BROKER=kafka    Apache Kafka, from the jars that install.sh has fetched
 func Start(dir string) (*Broker, error) {
+	return start(dir, os.Getenv("INTEROP_BROKER"))
+}
+
+// StartKcoord starts kcoord, whatever the environment says, with further flags of
+// kcoord serve.
+func StartKcoord(dir string, flags ...string) (*Broker, error) { return start(dir, "kcoord", flags...) }
+
+// StartKafka starts Apache Kafka, whatever the environment says.
+func StartKafka(dir string) (*Broker, error) { return start(dir, "kafka") }
+
+// Again starts a broker that was stopped.
+func (b *Broker) Again() error { return b.run() }
+
+func start(dir, kind string, flags ...string) (*Broker, error) {
 	port, controllerPort, err := freePorts()
 	if err != nil {
 		return nil, err
@@ -52,9 +66,9 @@ func Start(dir string) (*Broker, error) {
 	if b.output, err = os.Create(filepath.Join(dir, "broker.out")); err != nil {
 		return nil, err
 	}
-	switch kind := os.Getenv("INTEROP_BROKER"); kind {
+	switch kind {
 	case "", "kcoord":
-		err = b.useKcoord()
+		err = b.useKcoord(flags)
 	case "kafka":
 		err = b.useKafka(dir, port, controllerPort)
 	default:
@@ -109,7 +123,7 @@ func CacheDir(name string) (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-func (b *Broker) useKcoord() error {
+func (b *Broker) useKcoord(flags []string) error {
 	program := os.Getenv("INTEROP_KCOORD")
 	if program == "" {
 		var err error
@@ -118,11 +132,12 @@ func (b *Broker) useKcoord() error {
 		}
 	}
 	b.command = func() *exec.Cmd {
-		return exec.Command(program, "serve", "--transport", cmp.Or(os.Getenv("INTEROP_TRANSPORT"), "auto"),
-			"--listeners", "PLAINTEXT://"+b.Addr,
+		return exec.Command(program, append([]string{"serve",
+			"--transport", cmp.Or(os.Getenv("INTEROP_TRANSPORT"), "auto"),
+			"--listeners", "PLAINTEXT://" + b.Addr,
 			"--data-dir", b.DataDir,
 			"--http", "127.0.0.1:0",
-			"--set", "group.initial.rebalance.delay.ms=0")
+			"--set", "group.initial.rebalance.delay.ms=0"}, flags...)...)
 	}
 	return nil
 }
@@ -191,11 +206,19 @@ func (b *Broker) askCoordinator() error {
 // Restart kills the broker as kill -9 does, starts it again on the same folder
 // and waits until it is ready.
 func (b *Broker) Restart() error {
+	if err := b.Kill(); err != nil {
+		return err
+	}
+	return b.run()
+}
+
+// Kill ends the broker as kill -9 does.
+func (b *Broker) Kill() error {
 	if err := b.cmd.Process.Kill(); err != nil {
 		return err
 	}
 	<-b.done
-	return b.run()
+	return nil
 }
 
 // Stop ends the broker as SIGTERM does and fails when it does not end well.

@@ -1,11 +1,13 @@
 package broker
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // KafkaJars returns the class path of Apache Kafka's broker and tools.
@@ -47,6 +49,45 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 `
+
+// KafkaOn starts Apache Kafka on the broker's folder, which is not in use, and
+// returns what it printed when it ended; nil if it did not within a minute.
+func (b *Broker) KafkaOn(dir string) (string, error) {
+	port, controllerPort, err := freePorts()
+	if err != nil {
+		return "", err
+	}
+	properties := filepath.Join(dir, "server.properties")
+	text := fmt.Sprintf(kafkaProperties, port, controllerPort, b.DataDir) + "metadata.log.dir=" + filepath.Join(dir, "metadata") + "\n"
+	if err := os.WriteFile(properties, []byte(text), 0o644); err != nil {
+		return "", err
+	}
+	meta, err := os.ReadFile(filepath.Join(b.DataDir, "meta.properties"))
+	if err != nil {
+		return "", err
+	}
+	_, cluster, _ := strings.Cut(string(meta), "cluster.id=")
+	cluster, _, _ = strings.Cut(cluster, "\n")
+	format, err := Java("kafka.tools.StorageTool", "format", "--standalone", "--ignore-formatted", "--cluster-id", cluster, "--config", properties)
+	if err != nil {
+		return "", err
+	}
+	if out, err := format.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("formatting Kafka's folder: %w\n%s", err, out)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	kafka, err := Java("kafka.Kafka", properties)
+	if err != nil {
+		return "", err
+	}
+	kafka = exec.CommandContext(ctx, kafka.Path, kafka.Args[1:]...)
+	out, err := kafka.CombinedOutput()
+	if ctx.Err() != nil {
+		return string(out), nil
+	}
+	return string(out), err
+}
 
 // useKafka formats the folder for a node that is broker and controller.
 func (b *Broker) useKafka(dir string, port, controllerPort int) error {

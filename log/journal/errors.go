@@ -9,6 +9,9 @@ import (
 // space is left and none could be prepared. The append may be tried again.
 var ErrNoSpace = errors.New("journal: no prepared space left")
 
+// errReserved is why no file was made ahead.
+var errReserved = errors.New("journal: no file is made ahead: what is free on the disk is reserved")
+
 // ErrFailed is returned by everything that writes entries after a write or sync
 // of an entry has failed. It is final: a repeated sync can report success for
 // data that is gone, so only a restart, which reads what is there, may go on.

@@ -27,6 +27,10 @@ type Options struct {
 	// Parallel, if set, calls f for 0 to n-1, several at a time, and returns when
 	// all calls have.
 	Parallel func(n int, f func(i int))
+	// MayMake, if set, is asked before the preparer makes a file: false keeps the space
+	// for what has to be written, and counts as a failed attempt. What an Append needs
+	// is made all the same.
+	MayMake func() bool
 	// OnWant, if set, is called by Append when the preparer has something to do.
 	// It is called with no lock held and must not block.
 	OnWant func()

@@ -196,6 +196,11 @@ func (j *Journal) spareStep(mono time.Duration) (did bool, err error) {
 	case free != nil:
 		_ = free.f.Close()
 		return true, j.o.FS.Remove(free.path)
+	case spares < want && j.o.MayMake != nil && !j.o.MayMake():
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.mu.prepareErr = errReserved
+		return false, errReserved
 	case spares < want:
 		return true, j.prepare(top + 1)
 	}
