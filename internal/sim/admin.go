@@ -21,6 +21,10 @@ type admin struct {
 	dead     [16]byte // of the topic of that name before
 	retained string   // retention.ms, if it was set
 	queries  []func(done func())
+
+	commits   int64 // so far
+	committed int64 // the offset of this topic; 0: none
+	deleted   bool  // a topic of this name was deleted, perhaps with an offset
 }
 
 func newAdmin(w *World, n int) *admin {
@@ -34,7 +38,11 @@ func newAdmin(w *World, n int) *admin {
 func (a *admin) act() {
 	w := a.world
 	again := func() { w.after(w.pause(), a.act) }
-	switch n := w.random.IntN(16); {
+	switch n := w.random.IntN(20); {
+	case n == 16 || n == 17:
+		a.committedOffset(again)
+	case n > 17 && a.there > 0:
+		a.commit(again)
 	case n < 6:
 		a.queries[w.random.IntN(len(a.queries))](again)
 	case n < 9:
@@ -59,6 +67,7 @@ func (a *admin) another() {
 	a.topics++
 	a.topic = fmt.Sprintf("%s-topic-%d", a.client.name, a.topics)
 	a.there, a.id, a.dead, a.retained = 0, [16]byte{}, [16]byte{}, ""
+	a.committed, a.deleted = 0, false
 }
 
 // refused reports whether a change was not carried out, or may not have been.
@@ -131,6 +140,7 @@ func (a *admin) remove(done func()) {
 		}
 		if !a.refused("DeleteTopics", resp.(*kmsg.DeleteTopicsResponse).Topics[0].ErrorCode) {
 			a.there, a.dead, a.id = 0, a.id, [16]byte{}
+			a.committed, a.deleted = 0, true
 		}
 	})
 }

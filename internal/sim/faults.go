@@ -1,6 +1,9 @@
 package sim
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // faults draws a fault now and then, and sees to it that each run has a crash
 // and a cut. It reports whether something was done.
@@ -23,7 +26,7 @@ const never32 = 1<<31 - 1
 
 // fault draws one fault.
 func (w *World) fault() {
-	switch w.random.IntN(14) {
+	switch w.random.IntN(15) {
 	case 0:
 		w.guard(w.crash)
 	case 1:
@@ -48,7 +51,27 @@ func (w *World) fault() {
 		w.fillDisk()
 	case 13:
 		w.machine.syncFuse = w.random.IntN(20)
+	case 14:
+		if p := w.process; p != nil && p.broker.Ready() && !p.loop("flusher").running {
+			w.guard(w.stopBroker)
+		}
 	}
+}
+
+// stopBroker stops the broker in order. The power may fail afterwards: all that
+// was acknowledged is on disk.
+func (w *World) stopBroker() {
+	p := w.process
+	w.trace("STOP")
+	if err := p.broker.Stop(context.Background()); err != nil && !w.machine.troubled() {
+		w.violated(checkBroker, "Stop: %v", err)
+	}
+	w.report.Stops++
+	w.goDown(p)
+	if w.chance(2) {
+		w.machine.cut()
+	}
+	w.after(w.pause(), w.boot)
 }
 
 // crash ends the broker's process without a word and starts it again after a
@@ -60,8 +83,14 @@ func (w *World) crash() {
 	}
 	w.report.Crashes++
 	w.trace("CRASH")
-	w.process = nil
+	w.goDown(p)
 	w.machine.cut()
+	w.after(w.pause(), w.boot)
+}
+
+// goDown takes the process away.
+func (w *World) goDown(p *process) {
+	w.process = nil
 	for _, c := range p.network.conns {
 		c.open = false // the handler is dead: nobody is told
 		c.slots, c.inbound = nil, nil
@@ -69,7 +98,6 @@ func (w *World) crash() {
 			c.outbound = nil
 		}
 	}
-	w.after(w.pause(), w.boot)
 }
 
 // randomConn is a connection in use, nil if there is none.

@@ -32,7 +32,7 @@ func (w *World) populate() {
 		newConsumer(w, n)
 	}
 	for n := range w.mix.admins {
-		newAdmin(w, n)
+		w.admins = append(w.admins, newAdmin(w, n))
 	}
 }
 
@@ -137,24 +137,43 @@ func (w *World) finish() {
 		c.lane.number++
 	}
 	w.timers, w.members, w.clients = nil, nil, nil
+	for _, a := range w.admins {
+		end := w.machine.clock.mono + patience
+		for !a.gone() {
+			if w.machine.clock.mono > end {
+				w.violated(checkTopics, "%s was deleted, its committed offset is still there", a.topic)
+			}
+			again := w.machine.clock.mono + time.Second
+			w.until(checkForgotten, "a second has passed", patience, func() bool { return w.machine.clock.mono >= again })
+		}
+	}
 	before := w.snapshot()
 	w.process = nil
 	w.machine.disk = w.machine.disk.Crash(vfs.KeepAll)
 	w.boot()
 	w.settleBoot()
-	after := w.snapshot()
-	for i := range before {
-		// What the rebalance of a group has decided so far is not written down.
-		rebalancing := strings.Contains(before[i], "Rebalance") && i < w.mix.groups
-		if before[i] != after[i] && !rebalancing {
-			w.violated(checkReplay, "after a restart: %s, before: %s", after[i], before[i])
-		}
-	}
+	w.compare("a kill", before, w.snapshot())
+	before = w.snapshot()
+	w.stopBroker()
+	w.machine.disk = w.machine.disk.Crash(vfs.KeepNone)
+	w.settleBoot()
+	w.compare("a clean stop", before, w.snapshot())
 	for partition := range int32(dataPartitions) {
 		c := &consumer{world: w, client: newClient(w, "reader")}
 		done := false
 		c.list(partition, -2, func() { c.everything(partition, func() { done = true }) })
 		w.until(checkForgotten, "the records are read", time.Minute, func() bool { return done })
+	}
+}
+
+// compare finds out whether a restart has changed anything.
+func (w *World) compare(what string, before, after []string) {
+	for i := range before {
+		// What the rebalance of a group has decided so far is not written down.
+		rebalancing := strings.Contains(before[i], "Rebalance") && i < w.mix.groups
+		if before[i] != after[i] && !rebalancing {
+			w.violated(checkReplay, "after %s: %s, before: %s", what, after[i], before[i])
+		}
 	}
 }
 

@@ -55,7 +55,6 @@ func (n *network) Start() error                     { return nil }
 func (n *network) Loops() int                       { return 1 }
 func (n *network) Serve(string, net.Listener) error { return nil }
 func (n *network) Drain()                           { n.drained = true }
-func (n *network) Stop(context.Context) error       { return nil }
 func (c *conn) ID() uint64                          { return c.id }
 func (c *conn) Loop() int                           { return 0 }
 func (c *conn) Listener() string                    { return "PLAINTEXT" }
@@ -66,6 +65,36 @@ func (c *conn) RemoteAddr() net.Addr {
 func (c *conn) Bulk() bool       { return c.bulk }
 func (c *conn) Context() any     { return c.context }
 func (c *conn) SetContext(v any) { c.context = v }
+
+// Stop lets the broker answer what it has begun, as far as it can.
+func (n *network) Stop(context.Context) error {
+	w, p := n.world, n.world.process
+	for range 500 {
+		var ready []*loop
+		for _, l := range p.loops {
+			if l.ready(w.machine.clock.mono) {
+				ready = append(ready, l)
+			}
+		}
+		if len(ready) == 0 || !n.owes() {
+			break
+		}
+		if w.step(ready[w.random.IntN(len(ready))]); w.process != p {
+			panic(powerCut{}) // a loop has ended the process
+		}
+	}
+	return nil
+}
+
+// owes reports whether somebody waits for an answer.
+func (n *network) owes() bool {
+	for _, c := range n.conns {
+		if c.open && len(c.slots) > 0 {
+			return true
+		}
+	}
+	return false
+}
 
 // connect opens a connection.
 func (n *network) connect(l lane) *conn {

@@ -80,6 +80,7 @@ func (sum *Report) add(r Report) {
 	}
 	sum.Events += r.Events
 	sum.Crashes += r.Crashes
+	sum.Stops += r.Stops
 	sum.Cuts += r.Cuts
 	sum.Pauses += r.Pauses
 	sum.Stalls += r.Stalls
@@ -103,7 +104,7 @@ func (sum Report) String() string {
 	for _, k := range slices.Sorted(maps.Keys(sum.Succeeded)) {
 		kinds = append(kinds, fmt.Sprintf("%s %d", k, sum.Succeeded[k]))
 	}
-	return fmt.Sprintf("%d events, %d crashes, %d cuts, %d pauses, %d stalls, %d slow syncs, %d failed ones, %d full disks; %s", sum.Events, sum.Crashes,
+	return fmt.Sprintf("%d events, %d crashes, %d stops, %d cuts, %d pauses, %d stalls, %d slow syncs, %d failed ones, %d full disks; %s", sum.Events, sum.Crashes, sum.Stops,
 		sum.Cuts, sum.Pauses, sum.Stalls, sum.SlowSyncs, sum.FailedSyncs, sum.FullDisks, strings.Join(kinds, ", "))
 }
 

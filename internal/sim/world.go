@@ -37,6 +37,7 @@ type World struct {
 	calm      bool          // faults have stopped
 	calmSince time.Duration // when
 	members   []*member
+	admins    []*admin
 	groups    map[string]*groupHistory
 	registers registers
 	logs      map[int32]*logHistory
@@ -54,9 +55,9 @@ type timer struct {
 
 // A Report is what a run did.
 type Report struct {
-	Events, Crashes, Cuts, Pauses, Stalls int
-	SlowSyncs, FailedSyncs, FullDisks     int
-	Succeeded                             map[string]int // by API
+	Events, Crashes, Stops, Cuts, Pauses, Stalls int
+	SlowSyncs, FailedSyncs, FullDisks            int
+	Succeeded                                    map[string]int // by API
 }
 
 // A Violation is something that never must happen.
