@@ -114,10 +114,11 @@ func mustFail(t *testing.T, cmd *exec.Cmd) string {
 }
 
 // TestDumpLogSegments reads what a cleanly stopped broker leaves behind with
-// Kafka's own tool: every batch, index entry and offsets record must make sense
+// Kafka's own tool: every batch of every segment, index entry and offsets record must make sense
 // to it.
 func TestDumpLogSegments(t *testing.T) {
-	b, err := broker.Start(t.TempDir())
+	b, err := broker.StartKcoord(t.TempDir(), "--set", "log.segment.bytes=1048576",
+		"--topics", "many:2:compression.type=uncompressed")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,6 +130,7 @@ func TestDumpLogSegments(t *testing.T) {
 	steps := []func() error{
 		func() error { return franz.CreateTopic(topic, 1) },
 		func() error { return franz.Produce(topic, 0, 1000) },
+		func() error { return franz.Produce("many", 0, 150_000) },
 		func() error { return franz.SetOffsets(group, topic, map[int32]int64{0: 1}) },
 		func() error { return franz.Join("a", group, topic) },
 	}
@@ -164,9 +166,13 @@ func TestDumpLogSegments(t *testing.T) {
 	data := dump("--deep-iteration", "--print-data-log", "--files", segments("dumped-0", ".log"))
 	expect(t, "data", data, `baseOffset: 0 lastOffset: `, `payload: v0\b`, `payload: v999\b`, `offset: 999 `)
 	refuse(t, "data", data)
+	if n := strings.Count(segments("many-[0-9]*", ".log"), ",") + 1; n < 4 {
+		t.Errorf("two partitions of many have %d segments", n)
+	}
+	refuse(t, "all data", dump("--deep-iteration", "--files", segments("*-[0-9]*", ".log")))
 	for _, ext := range []string{".index", ".timeindex"} {
-		refuse(t, ext, dump("--index-sanity-check", "--files", segments("dumped-0", ext)))
-		refuse(t, ext, dump("--verify-index-only", "--files", segments("dumped-0", ext)))
+		refuse(t, ext, dump("--index-sanity-check", "--files", segments("*-[0-9]*", ext)))
+		refuse(t, ext, dump("--verify-index-only", "--files", segments("*-[0-9]*", ext)))
 	}
 	offsets := dump("--offsets-decoder", "--files", segments("__consumer_offsets-*", ".log"))
 	refuse(t, "offsets", offsets)
