@@ -482,3 +482,48 @@ func TestRandomLives(t *testing.T) {
 		t.Errorf("%d crashes, %d rounds, %d outputs", crashes, rounds, replaced)
 	}
 }
+
+// A reader that was at work before a round goes on after it, by offsets: it finds the
+// last value of every key, none of its offsets is out of range, and it never goes back.
+func TestReadersAcrossARound(t *testing.T) {
+	r := newRig(t, vfs.NewMem())
+	r.config.SegmentBytes = 1500
+	r.open()
+	for i := range 60 {
+		r.set(kv{fmt.Sprint("key ", i%7), fmt.Sprint("value ", i, strings.Repeat("x", 80))})
+	}
+	want := r.table()
+	must(t, r.roll())
+	for stop := int64(1); stop < 60; stop += 3 {
+		seen, next := map[string]string{}, int64(0)
+		read := func(to int64) {
+			for next < to {
+				b, err := r.p.Read(next, 300, true, nil)
+				must(t, err)
+				if len(b) == 0 {
+					return
+				}
+				for len(b) > 0 {
+					batch, rest, err := record.Next(b, maxBatch)
+					must(t, err)
+					if batch.LastOffset() < next {
+						t.Fatalf("batch %d after offset %d", batch.BaseOffset(), next)
+					}
+					must(t, batch.Each(func(rec record.Record) error {
+						seen[string(rec.Key)] = string(rec.Value)
+						return nil
+					}))
+					next, b = batch.NextOffset(), rest
+				}
+			}
+		}
+		read(stop)
+		r.set(kv{"key 0", fmt.Sprint("newest ", stop)})
+		want["key 0"] = fmt.Sprint("newest ", stop)
+		r.compact(stop%2 == 0)
+		read(r.p.LogEnd())
+		if !maps.Equal(seen, want) {
+			t.Fatalf("a reader that stopped at %d: %v, want %v", stop, seen, want)
+		}
+	}
+}

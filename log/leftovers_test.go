@@ -364,3 +364,40 @@ func TestMiddleSegmentMissing(t *testing.T) {
 		t.Errorf("reading behind it: %d bytes, %v", len(b), err)
 	}
 }
+
+// TestCrashWhileATailIsCut: a start that cuts what another program left may crash at
+// any of its operations: the next one cuts the same.
+func TestCrashWhileATailIsCut(t *testing.T) {
+	const name = testDir + "/user-0/" + "00000000000000000020.log"
+	crash := vfs.NewCrashable()
+	hook := &vfs.Hooked{FS: crash}
+	r := segmented(t, hook)
+	b := append(batches(upTo(20, 26)...), tenth(27)[:50]...)
+	if err := writeFileSync(r.fs, name, b); err != nil {
+		t.Fatal(err)
+	}
+	images := 0
+	hook.Before = func(op vfs.Op) *vfs.Failure {
+		if !op.Mutates() {
+			return nil
+		}
+		for range 3 {
+			images++
+			again := newRig(t, crash.Crash(vfs.Seeded(uint64(images))))
+			again.options = smallStore
+			for start := range 2 {
+				again.open()
+				p := again.partition(2, 0)
+				if p.Err() != nil || !slices.Equal(loaded(again, p), upTo(0, 26)) || p.LogEnd() != 27 {
+					t.Fatalf("before %s, start %d: %v, batches %v, log end %d", op, start, p.Err(), loaded(again, p), p.LogEnd())
+				}
+				again.s.abandon()
+			}
+		}
+		return nil
+	}
+	r.open()
+	if images < 30 {
+		t.Errorf("%d images", images)
+	}
+}
