@@ -21,7 +21,8 @@ var wrappers = map[string]struct {
 	wrap func(snippet string) string
 	run  func(t *testing.T, file string) *exec.Cmd
 }{
-	"# kcat": {"kcat.sh", func(s string) string { return s },
+	// Its output is a file here and would come in blocks.
+	"# kcat": {"kcat.sh", func(s string) string { return strings.ReplaceAll(s, " -G ", " -u -G ") },
 		func(_ *testing.T, file string) *exec.Cmd { return exec.Command("sh", file) }},
 	"// franz-go": {"main.go", func(s string) string {
 		return "package main\nimport (\n\"context\"\n\"fmt\"\n\"github.com/twmb/franz-go/pkg/kgo\"\n)\nfunc main() { panic(run(context.Background())) }\nfunc run(ctx context.Context) error {\n" + s + "}\n"
