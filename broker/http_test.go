@@ -62,6 +62,16 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
+// Profiles are there only when asked for (TestHTTP did not).
+func TestProfiles(t *testing.T) {
+	b, _ := newTest(t, Options{Profiling: true})
+	server := httptest.NewServer(b.httpHandler())
+	defer server.Close()
+	if got, body := httpGet(t, server.URL+"/debug/pprof/"); got != 200 || !strings.Contains(body, "goroutine") {
+		t.Errorf("profiles: %d %q", got, body)
+	}
+}
+
 // One cause is warned of once a minute, and what was left out is counted.
 func TestWarnings(t *testing.T) {
 	var out strings.Builder

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -150,6 +151,9 @@ func TestHelpAndCompletion(t *testing.T) {
 			if (args == "serve --help" || strings.HasPrefix(args, "completion") && args != "completion -h") && !strings.Contains(stdout.String(), row.name) {
 				t.Errorf("kcoord %s does not know --%s", args, row.name)
 			}
+		}
+		if strings.Contains(args, "version") && !regexp.MustCompile(`^kcoord dev (\([0-9a-f]{12}\) )?go1\S+ \w+/\w+, protocol of Apache Kafka 4\.4\n$`).MatchString(stdout.String()) {
+			t.Errorf("kcoord %s: %s", args, &stdout)
 		}
 		bash, err := exec.LookPath("bash")
 		if args != "completion bash" || err != nil {
