@@ -149,10 +149,25 @@ func (p *Partition) find(g *segment, offset, end int64) (pos, size int64, err er
 	if err != nil {
 		return 0, 0, err
 	}
+	i := sort.Search(len(index), func(i int) bool { return int64(index[i].relative) > offset-g.base })
+	if i > 0 {
+		pos, size, err = p.findFrom(g, index[i-1], offset, end)
+		if err == nil {
+			return pos, size, nil
+		}
+		// An entry in the middle of an index file was damaged: without it all is found,
+		// and if the log is, that is told.
+		p.s.warn("index-wrong", fmt.Sprintf("%s: %v: read without it", g.name(suffixIndex), err))
+	}
+	return p.findFrom(g, indexEntry{relative: -1}, offset, end)
+}
+
+// findFrom is find beginning at an index entry, which must say what is there; at the
+// segment's beginning if its relative offset is below 0.
+func (p *Partition) findFrom(g *segment, from indexEntry, offset, end int64) (pos, size int64, err error) {
 	buf := p.s.getBuf()
 	defer p.s.putBuf(buf)
-	from := floorIndex(index, offset-g.base)
-	s := newScanner(g.file, min(from, end), end, false, buf)
+	s := newScanner(g.file, min(int64(from.position), end), end, false, buf)
 	for {
 		b, err := s.next()
 		if errors.Is(err, io.EOF) {
@@ -161,6 +176,10 @@ func (p *Partition) find(g *segment, offset, end int64) (pos, size int64, err er
 		if err != nil {
 			return 0, 0, g.corrupt(err, -1)
 		}
+		if from.relative >= 0 && b.LastOffset() != g.base+int64(from.relative) {
+			return 0, 0, fmt.Errorf("the batch at byte %d ends with offset %d, not %d", from.position, b.LastOffset(), g.base+int64(from.relative))
+		}
+		from.relative = -1 // only of the first one
 		if b.LastOffset() >= offset {
 			return s.pos - b.Size(), b.Size(), nil
 		}
