@@ -116,6 +116,8 @@ compat_case() {
   produce localhost:9092 made 3
   expect 3 "$(consume localhost:9092 made g 3 | consumed)" records
   $in_it kafka-consumer-groups --bootstrap-server localhost:9092 --list | grep -x g
+  echo typed | docker exec -i compat kafka-console-producer --bootstrap-server localhost:9092 --topic typed
+  expect typed "$($in_it kafka-console-consumer --bootstrap-server localhost:9092 --topic typed --from-beginning --max-messages 1 --timeout-ms 5000)" 'what was typed'
   docker rm -f compat
 }
 

@@ -68,11 +68,16 @@ func (c *client) negotiate() error {
 
 // ask sends a request in the highest version that both sides know.
 func (c *client) ask(req kmsg.Request) (kmsg.Response, error) {
+	return c.askAtMost(req, req.MaxVersion())
+}
+
+// askAtMost is ask with an older version as the highest.
+func (c *client) askAtMost(req kmsg.Request, highest int16) (kmsg.Response, error) {
 	version, ok := c.versions[req.Key()]
 	if !ok {
 		return nil, fmt.Errorf("the broker does not serve %s", kmsg.NameForKey(req.Key()))
 	}
-	req.SetVersion(min(version, req.MaxVersion()))
+	req.SetVersion(min(version, req.MaxVersion(), highest))
 	return c.roundTrip(req)
 }
 

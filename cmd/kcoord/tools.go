@@ -28,8 +28,8 @@ func toolFor(argv0 string) (tool, bool) {
 		"nc":                        ncTool,
 		"kafka-run-class":           unsupportedTool(name),
 		"kafka-configs":             unsupportedTool(name),
-		"kafka-console-producer":    unsupportedTool(name),
-		"kafka-console-consumer":    unsupportedTool(name),
+		"kafka-console-producer":    producerTool,
+		"kafka-console-consumer":    consumerTool,
 	}
 	t, ok := tools[name]
 	return t, ok

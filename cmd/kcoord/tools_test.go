@@ -48,6 +48,7 @@ func TestTools(t *testing.T) {
 		{"kafka-storage random-uuid", 0, `^[A-Za-z0-9_][A-Za-z0-9_-]{21}\n$`},
 		{"kafka-storage format --ignore-formatted -t x -c y", 0, `when it starts`},
 		{"kafka-storage", 2, `expected`},
+		{"kafka-console-producer --bootstrap-server AT", 1, `--topic is missing`},
 		{"kafka-configs.sh --alter", 1, `no Java`},
 		{"cub kafka-ready -b AT 1 20", 0, `^$`},
 		{"cub kafka-ready 1 20 -b PLAINTEXT://AT -c client.properties", 0, `^$`},
