@@ -91,7 +91,8 @@ func Run(o Options) (report Report, err error) {
 	}()
 	w.boot()
 	w.populate()
-	for w.report.Events < o.Events {
+	// A disk that stays full keeps the broker from starting: then there is nothing to cut.
+	for w.report.Events < o.Events || w.report.Crashes == 0 || w.report.Cuts == 0 {
 		w.event()
 	}
 	w.calmDown()
