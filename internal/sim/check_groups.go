@@ -18,13 +18,14 @@ type groupHistory struct {
 	// is served to who asks from then on. (A generation that only a JoinGroup has told
 	// of may come again after a crash, as in Kafka.)
 	synced int32
-	ids    map[string]string // every member id handed out -> to whom
+	ids    map[string]string  // every member id handed out -> to whom
+	claims map[string][]claim // by instance id
 }
 
 func (w *World) group(name string) *groupHistory {
 	g := w.groups[name]
 	if g == nil {
-		g = &groupHistory{name: name, tokens: map[int32]string{}, owners: map[int32]map[int32]string{}, ids: map[string]string{}}
+		g = &groupHistory{name: name, tokens: map[int32]string{}, owners: map[int32]map[int32]string{}, ids: map[string]string{}, claims: map[string][]claim{}}
 		w.groups[name] = g
 	}
 	return g
@@ -67,7 +68,7 @@ func (g *groupHistory) assigned(w *World, m *member, assignment []byte) []int32 
 		w.violated(checkAssignments, "%s: generation %d has two assignments, %s and %s", g.name, m.generation, known, token)
 	}
 	g.tokens[m.generation] = token
-	owner := m.client.name
+	owner := m.owner()
 	owners := g.owners[m.generation]
 	if owners == nil {
 		owners = map[int32]string{}

@@ -45,6 +45,9 @@ func (w *World) calmDown() {
 	for _, c := range w.clients {
 		c.deaf = false
 	}
+	for _, t := range w.twins {
+		t.die()
+	}
 	w.until(checkSettling, "every group settles", 3*time.Minute, w.everybodyStable)
 	w.bury()
 	w.until(checkSettling, "every group settles without them", 3*time.Minute, w.everybodyStable)

@@ -98,12 +98,24 @@ func (m *member) join() {
 	p := kmsg.NewJoinGroupRequestProtocol()
 	p.Name, p.Metadata = "range", []byte(m.client.name)
 	req.Protocols = append(req.Protocols, p)
-	life, synced := m.life, w.group(m.group).synced
+	life, synced, sent := m.life, w.group(m.group).synced, w.tick()
 	m.client.call(req, func(resp kmsg.Response) {
+		if r, ok := resp.(*kmsg.JoinGroupResponse); ok && r.ErrorCode == 0 && m.instance != nil {
+			w.group(m.group).claimed(w, *m.instance, r.MemberID, sent)
+		}
 		if m.life == life {
 			m.joined(req.MemberID, synced, resp)
 		}
 	})
+}
+
+// owner is who owns what the member is assigned: a static member is the same one
+// in whichever process it runs.
+func (m *member) owner() string {
+	if m.instance != nil {
+		return *m.instance
+	}
+	return m.client.name
 }
 
 func (m *member) joined(asked string, synced int32, resp kmsg.Response) {
@@ -212,6 +224,9 @@ func (m *member) work() {
 		m.heartbeat(m.dead, m.generation)
 	case n < 94:
 		m.leave()
+	case n == 94 && m.instance != nil:
+		m.startTwin()
+		m.heartbeat(m.id, m.generation)
 	case n < 97: // vanish: the process is killed
 		m.client.disconnect()
 		m.life++
@@ -230,12 +245,15 @@ func (m *member) heartbeat(id string, generation int32) {
 		w.atVersion(req, 3, never16)
 		req.InstanceID = m.instance
 	}
-	life, synced := m.life, w.group(m.group).synced
+	life, synced, sent := m.life, w.group(m.group).synced, w.tick()
 	m.client.call(req, func(resp kmsg.Response) {
 		ok := resp != nil && resp.(*kmsg.HeartbeatResponse).ErrorCode == 0
 		if ok {
 			w.succeed("Heartbeat")
 			w.group(m.group).served(w, "Heartbeat", generation, synced)
+			if m.instance != nil {
+				w.group(m.group).fenced(w, "Heartbeat", *m.instance, id, sent)
+			}
 		}
 		if ok && id != m.id && id == m.dead && m.deadSince == w.boots {
 			w.violated(checkMembers, "%s: %s was served although it is no member any more", m.group, id)
@@ -265,11 +283,14 @@ func (m *member) commit(generation int32) {
 		w.atVersion(req, 7, never16)
 		req.InstanceID = m.instance
 	}
-	life, synced := m.life, w.group(m.group).synced
+	life, synced, sent := m.life, w.group(m.group).synced, w.tick()
 	m.client.call(req, func(resp kmsg.Response) {
 		code := reg.committed(w, a, resp)
 		if resp != nil && code == 0 {
 			w.group(m.group).served(w, "OffsetCommit", generation, synced)
+			if m.instance != nil && generation >= 0 {
+				w.group(m.group).fenced(w, "OffsetCommit", *m.instance, req.MemberID, sent)
+			}
 		}
 		switch {
 		case m.life != life:

@@ -37,6 +37,7 @@ type World struct {
 	calm      bool          // faults have stopped
 	calmSince time.Duration // when
 	members   []*member
+	twins     []*member
 	admins    []*admin
 	groups    map[string]*groupHistory
 	registers registers
