@@ -83,7 +83,7 @@ func (p *Partition) search(begin func(g *segment, times []timeEntry) (int64, boo
 }
 
 func (p *Partition) searchSegment(g *segment, begin func(*segment, []timeEntry) (int64, bool), ts int64) (offset, timestamp int64, epoch int32, err error) {
-	index, times, err := p.indexOf(g)
+	_, times, err := p.indexOf(g)
 	if err != nil {
 		return -1, -1, -1, err
 	}
@@ -91,10 +91,14 @@ func (p *Partition) searchSegment(g *segment, begin func(*segment, []timeEntry) 
 	if !ok {
 		return -1, -1, -1, nil
 	}
+	pos, _, err := p.find(g, g.base+relative, g.size.Load())
+	if err != nil {
+		return -1, -1, -1, err
+	}
 	start := p.logStart.Load()
 	reader := record.Reader{InflateMax: p.s.o.InflateMaxBytes}
 	offset = -1
-	s := newScanner(g.file, floorIndex(index, relative), g.size.Load(), true, nil)
+	s := newScanner(g.file, pos, g.size.Load(), true, nil)
 	for {
 		b, err := s.next()
 		if errors.Is(err, io.EOF) {
