@@ -174,6 +174,7 @@ func TestDumpLogSegments(t *testing.T) {
 		refuse(t, ext, dump("--index-sanity-check", "--files", segments("*-[0-9]*", ext)))
 		refuse(t, ext, dump("--verify-index-only", "--files", segments("*-[0-9]*", ext)))
 	}
+	expect(t, "producers", dump("--files", segments("many-[0-9]*", ".snapshot")), `producerId: \d+ producerEpoch: 0 `, `lastSequence: `)
 	offsets := dump("--offsets-decoder", "--files", segments("__consumer_offsets-*", ".log"))
 	refuse(t, "offsets", offsets)
 	expect(t, "offsets", offsets,

@@ -218,6 +218,10 @@ type syncTask struct {
 // checkpoint writes what is durable to the partition log, syncs it, and returns
 // where its recovery point may move to.
 func (p *Partition) checkpoint(clean bool) (pt point, files int, held *journal.Position, err error) {
+	var producers []byte // their lock comes before the log's
+	if clean {
+		producers = p.producerSnapshot()
+	}
 	p.disk.Lock()
 	if werr := p.writeLocked(); werr != nil && clean && !errors.Is(werr, ErrDeleted) && p.disk.retries > 0 {
 		p.disk.Unlock()
@@ -229,6 +233,12 @@ func (p *Partition) checkpoint(clean bool) (pt point, files int, held *journal.P
 	pt = p.pointLocked()
 	if clean && p.active() != nil && p.closeActive() {
 		p.disk.dirty = true
+	}
+	if producers != nil && p.active() != nil && !p.disk.removed && !p.disk.foreign {
+		if err := p.saveProducers(producers); err != nil {
+			p.disk.Unlock()
+			return pt, 0, held, fmt.Errorf("%s: %w", p, err)
+		}
 	}
 	if !p.disk.dirty || p.disk.removed || p.disk.foreign {
 		p.disk.Unlock()

@@ -34,7 +34,7 @@ type producer struct {
 }
 
 // producers is the state of a partition's idempotent producers. Nothing of it is
-// stored: it is what the batches in the log say, read when the first producer
+// stored for kcoord (a clean stop writes it for Kafka): it is what the batches in the log say, read when the first producer
 // comes after a start.
 //
 // Its lock is held from the check of a batch to its append, and while the log is

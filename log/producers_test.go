@@ -1,9 +1,13 @@
 package log
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
+	"path"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,5 +155,48 @@ func BenchmarkIdempotentAppend(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// A clean stop leaves what is known of producers for Kafka, named after the log's end;
+// the two newest such files stay.
+func TestProducerSnapshot(t *testing.T) {
+	if got := hex.EncodeToString(appendProducerSnapshot(nil, nil)); got != "000148674bc700000000" {
+		t.Errorf("without producers: %s", got)
+	}
+	r := newRig(t, vfs.NewMem())
+	for stop := range 4 {
+		r.open()
+		if stop == 0 {
+			r.meta(topicRecord(1, "t", 2, 0))
+		}
+		p := r.partition(1, 0)
+		send(p, 7, 2, int32(5*stop), 5)
+		r.commit(r.partition(1, 1))
+		r.flush()
+		if err := r.s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{segmentName(int64(5*stop+5), suffixSnapshot)}
+		if stop > 0 {
+			want = append([]string{segmentName(int64(5*stop), suffixSnapshot)}, want...)
+		}
+		var got []string
+		for _, name := range filesBelow(t, r.fs, testDir) {
+			if strings.HasSuffix(name, suffixSnapshot) {
+				got = append(got, path.Base(name))
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("stop %d: %v, want %v", stop, got, want)
+		}
+		b, err := readFile(r.fs, path.Join(testDir, "t-0", want[len(want)-1]), 1000)
+		if err != nil || len(b) != 10+46 {
+			t.Fatalf("stop %d: %d bytes, %v", stop, len(b), err)
+		}
+		entry := fmt.Sprintf("%016x%04x%08x%016x%08x%016x%08x%016x", 7, 2, 5*stop+4, 5*stop+4, 4, testTime+r.now.Milliseconds(), uint32(1<<32-1), uint64(1<<64-1))
+		if got := hex.EncodeToString(b[10:]); len(entry) != len(got) || got[:60] != entry[:60] || got[92-16:] != entry[92-16:] {
+			t.Errorf("stop %d: %s, want %s", stop, got, entry)
+		}
 	}
 }
