@@ -50,6 +50,9 @@ func (p *Peer) JoinOthers(m *Joined, topic string, timeout time.Duration) error 
 		switch code := codeError(joined.ErrorCode); {
 		case code == codeMemberIDRequired:
 			continue
+		case code == codeUnknownMemberID: // the empty group expired in between
+			m.ID = ""
+			continue
 		case code.transient():
 			time.Sleep(retryPause)
 			continue
@@ -73,7 +76,7 @@ func (p *Peer) JoinOthers(m *Joined, topic string, timeout time.Duration) error 
 		case 0:
 			m.Rounds++
 			return nil
-		case codeRebalanceInProgress:
+		case codeRebalanceInProgress, codeUnknownMemberID:
 			m.Rounds++
 		default:
 			return fmt.Errorf("syncing %s: %w", m.Group, code)

@@ -129,6 +129,7 @@ const (
 	codeLoadInProgress      = codeError(14)
 	codeNotAvailable        = codeError(15)
 	codeNotCoordinator      = codeError(16)
+	codeUnknownMemberID     = codeError(25)
 	codeTopicAlreadyExists  = codeError(36)
 	codeMemberIDRequired    = codeError(79)
 	codeUnknownTopic        = codeError(3)

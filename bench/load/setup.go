@@ -106,6 +106,9 @@ func (p *Peer) Join(group, topic string) (Member, error) {
 		if code == codeMemberIDRequired {
 			code, err = p.joinOnce(&m, topic)
 		}
+		if code == codeUnknownMemberID { // the empty group expired in between
+			m.ID, code = "", codeNotAvailable
+		}
 		if err != nil || code != 0 {
 			return code, err
 		}
