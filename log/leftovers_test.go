@@ -141,6 +141,10 @@ func TestUnfinishedSwap(t *testing.T) {
 				if got := loaded(r, p); !slices.Equal(got, c.want) || p.LogEnd() != 25 {
 					t.Errorf("start %d: batches %v, want %v; log end %d", start, got, c.want, p.LogEnd())
 				}
+				r.now += 2 * recoveredRest
+				if _, err := r.s.RetentionStep(); err != nil {
+					t.Fatal(err)
+				}
 				for _, name := range filesBelow(t, r.fs, path.Join(testDir, "user-0")) {
 					if strings.Contains(name, c.gone) {
 						t.Errorf("start %d: %s is still there", start, name)

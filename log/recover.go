@@ -409,7 +409,13 @@ func (p *Partition) cut(rp recoveryPointRecord, files *segmentFiles) error {
 			Offset: -1, End: rp.offset, Reason: "the segment ends before byte " + strconv.FormatInt(rp.position, 10) + ", where the recovery point lies"}
 	}
 	for _, name := range files.above(rp.base) {
-		if err := changed(s.fs.Remove(path.Join(dir, name))); err != nil {
+		full := path.Join(dir, name)
+		remove := s.fs.Remove
+		if path.Ext(name) == suffixLog { // large
+			remove = func(string) error { return s.fs.Rename(full, full+suffixDeleted) }
+			s.removeSoon(full + suffixDeleted)
+		}
+		if err := changed(remove(full)); err != nil {
 			return err
 		}
 		p.disk.dirUnsynced, p.disk.dirty = true, true

@@ -200,6 +200,12 @@ func (p *Partition) markDeleted(g *segment) error {
 	return nil
 }
 
+// removeSoon notes a file for removal that a start found and nobody needs. To
+// remove it at once can take long: its pages may be on their way to the disk.
+func (s *Store) removeSoon(name string) {
+	s.removeLater(deletion{name: name, due: s.o.Mono() + 2*recoveredRest})
+}
+
 func (s *Store) removeLater(d deletion) {
 	s.keep.mu.Lock()
 	s.keep.mu.files = append(s.keep.mu.files, d)

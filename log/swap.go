@@ -10,12 +10,18 @@ import (
 )
 
 // finishSwap completes or undoes what a cleaning was doing when the program
-// ended, and removes files that were to be deleted. .cleaned files mean that
+// ended, and has files removed that were to be deleted. .cleaned files mean that
 // the replacement was not complete: it goes. Only .swap files: it was, and what
 // it replaces goes. REQUIRES p.disk.
 func (p *Partition) finishSwap(files *segmentFiles) error {
 	cleaned, swaps, deleted := files.with(suffixCleaned), files.with(suffixSwap), files.with(suffixDeleted)
 	if len(cleaned)+len(swaps)+len(deleted) == 0 {
+		return nil
+	}
+	if len(cleaned)+len(swaps) == 0 {
+		for _, f := range deleted {
+			p.s.removeSoon(path.Join(p.disk.dir, f.name()))
+		}
 		return nil
 	}
 	p.disk.dirUnsynced, p.disk.dirty = true, true
