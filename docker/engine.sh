@@ -69,6 +69,10 @@ busybox_root() { # FOLDER: a root file system of busybox alone
 start_engine() {
   ip link set lo up
   export DOCKER_HOST=unix://$work/docker.sock
+  # Images of a whole toolchain are many small files: in memory, if there is plenty,
+  # and gone with the namespace.
+  mkdir -p "$work/data"
+  if [ "$(awk '/^MemAvailable/ {print $2}' /proc/meminfo)" -gt 8000000 ]; then mount -t tmpfs -o size=6g tmpfs "$work/data"; fi
   # A bridge without packet filtering rules is enough for containers that talk to
   # each other, and works where the kernel has none.
   /usr/sbin/dockerd --data-root "$work/data" --exec-root "$work/exec" --pidfile "$work/pid" -H "$DOCKER_HOST" \

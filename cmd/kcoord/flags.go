@@ -52,7 +52,7 @@ func (v *flagValue) Set(s string) error {
 		return errors.New("it is true or false")
 	}
 	if s == "" && v.row.name == "data-dir" {
-		return errors.New("it takes a folder, or " + broker.MemoryDir) // an empty variable of a script must not cost the data
+		return errors.New("it takes a folder, or " + broker.MemoryDir + " to keep nothing") // an empty variable of a script must not cost the data
 	}
 	if len(v.row.words) > 0 && !slices.Contains(v.row.words, s) {
 		return fmt.Errorf("it takes one of %s", strings.Join(v.row.words, ", "))

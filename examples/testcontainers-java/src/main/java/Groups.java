@@ -12,14 +12,20 @@ import org.testcontainers.utility.DockerImageName;
 
 /** Starts kcoord by both Kafka modules of Testcontainers, and uses a consumer group. */
 public class Groups {
+    /**
+     * The modules copy a start script into the running container, whose shell may try to
+     * run it before it is whole ("Text file busy"), with any image: then they try again.
+     */
+    static final int ATTEMPTS = 3;
+
     public static void main(String[] args) throws Exception {
         var image = DockerImageName.parse(args.length > 0 ? args[0] : "kcoord-compat:latest");
         try (var kafka = new KafkaContainer(image.asCompatibleSubstituteFor("apache/kafka"))) {
-            kafka.start();
+            kafka.withStartupAttempts(ATTEMPTS).start();
             group("KafkaContainer", kafka.getBootstrapServers());
         }
         try (var kafka = new ConfluentKafkaContainer(image.asCompatibleSubstituteFor("confluentinc/cp-kafka"))) {
-            kafka.start();
+            kafka.withStartupAttempts(ATTEMPTS).start();
             group("ConfluentKafkaContainer", kafka.getBootstrapServers());
         }
     }
