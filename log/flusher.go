@@ -189,6 +189,9 @@ func (s *Store) publish(r *round) error {
 func (s *Store) makeFirst() {
 	for _, p := range s.flush.first {
 		_ = p.CatchUp() // shows in Err; the queue has it again
+		s.mu.Lock()
+		p.slot.restsUntil = 0 // what comes next is soon in the file, too
+		s.mu.Unlock()
 	}
 	clear(s.flush.first)
 	s.flush.first = s.flush.first[:0]

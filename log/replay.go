@@ -31,13 +31,23 @@ const (
 	// recoveredRest is how long the partition logs are left alone after a recovery:
 	// groups load from what is in memory, and the disk and the CPU are theirs.
 	recoveredRest = 500 * time.Millisecond
+	// restWorth is up to how many bytes of the journal are written right after the
+	// start: who looks into the folder of a small broker finds what was acknowledged,
+	// without what a crash left behind it.
+	restWorth = 1 << 20
 )
 
 // replayJournal gives every batch of the journal to its partition: those below
 // the recovery point are there, the next ones wait to be written, those that are
 // not in memory are written now.
 func (s *Store) replayJournal(found *replay) error {
-	now := s.o.Mono()
+	due, bytes := s.o.Mono(), 0
+	for i := range found.batches {
+		bytes += len(found.batches[i].data)
+	}
+	if bytes > restWorth || found.rest.Sequence != 0 {
+		due += recoveredRest
+	}
 	for i := range found.batches {
 		r := &found.batches[i]
 		p := s.Partition(r.topic, r.partition)
@@ -48,7 +58,7 @@ func (s *Store) replayJournal(found *replay) error {
 			return err
 		}
 		if r.data.LastOffset() >= p.end {
-			p.replayLocked(&batch{p: p, data: r.data, kept: true}, r.at, now+recoveredRest)
+			p.replayLocked(&batch{p: p, data: r.data, kept: true}, r.at, due)
 		}
 	}
 	if found.rest.Sequence == 0 {
