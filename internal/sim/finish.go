@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kcoord/kcoord/log/vfs"
@@ -93,6 +94,9 @@ func (w *World) ghosts() []string {
 	}
 	var ghosts []string
 	for _, g := range w.ask(w.describeGroups()).(*kmsg.DescribeGroupsResponse).Groups {
+		if g.ErrorCode != 0 && g.ErrorCode != kerr.GroupIDNotFound.Code {
+			ghosts = append(ghosts, "perhaps some in "+g.Group) // it is loading
+		}
 		for _, m := range g.Members {
 			if !alive[m.MemberID] {
 				ghosts = append(ghosts, m.MemberID)
@@ -133,6 +137,7 @@ func (w *World) everybodyStable() bool {
 // finish compares what is in memory with what a new process makes of the disk,
 // and reads everything once more.
 func (w *World) finish() {
+	w.settleBoot() // members that were there before a restart do not notice the loading
 	// Everybody freezes, so that nothing changes while the picture is taken.
 	for _, c := range w.clients {
 		c.disconnect()
@@ -197,6 +202,9 @@ func (w *World) ask(req kmsg.Request) kmsg.Response {
 func (w *World) snapshot() []string {
 	var out []string
 	for _, g := range w.ask(w.describeGroups()).(*kmsg.DescribeGroupsResponse).Groups {
+		if g.ErrorCode != 0 && g.ErrorCode != kerr.GroupIDNotFound.Code {
+			w.violated(checkErrors, "describing %s: error %d", g.Group, g.ErrorCode)
+		}
 		var members []string
 		for _, m := range g.Members {
 			members = append(members, fmt.Sprintf("%s=%s", m.MemberID, m.MemberAssignment))
