@@ -28,7 +28,7 @@ type writeSlot struct {
 const forever = time.Duration(math.MaxInt64)
 
 // restFactor is how many times SegmentWriteDelay a partition rests after a write.
-const restFactor = 20
+const restFactor = 40
 
 // dueAt is when the partition's batches are to be written: at once if somebody
 // waits or if there is enough for a write of its own; else some milliseconds
