@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -90,7 +91,7 @@ func New(o Options) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.fillDefaults()
+	o.fillDefaults(c)
 	b := &Broker{options: o, logger: *o.Logger, time: &timekeeper{clock: o.Clock}, table: dispatchTable(),
 		requestMax: c.Values().SocketRequestMaxBytes, meta: meta.New(),
 		core: coreCalls{step: (*coordinator.Shard).Step, replay: (*coordinator.Shard).Replay},
@@ -113,6 +114,15 @@ func New(o Options) (*Broker, error) {
 	return b, nil
 }
 
+// Durability is when an acknowledged write is on the disk: the property
+// kcoord.durability, or "none" for a broker that keeps everything in memory.
+func (b *Broker) Durability() string {
+	if b.options.DataDir == MemoryDir {
+		return "none"
+	}
+	return strings.ToLower(b.values().Durability)
+}
+
 func (o *Options) configure() (*config.Config, error) {
 	if o.Config != nil {
 		return o.Config, nil
@@ -125,7 +135,12 @@ func (o *Options) configure() (*config.Config, error) {
 	return config.Static(settings...)
 }
 
-func (o *Options) fillDefaults() {
+func (o *Options) fillDefaults(c *config.Config) {
+	for _, name := range []string{"log.dirs", "log.dir"} {
+		if _, set := c.Lookup(name); set && o.DataDir == "" {
+			o.DataDir = c.Values().LogDirs[0]
+		}
+	}
 	if o.Logger == nil {
 		nop := zerolog.Nop()
 		o.Logger = &nop

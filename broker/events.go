@@ -29,7 +29,7 @@ func (b *Broker) tellStarted(begun time.Duration, folder log.FolderInfo) {
 		})
 	}
 	b.logger.Info().Str("address", b.Addr()).Str("folder", b.options.DataDir).Str("state", kind).
-		Str("durability", b.values().Durability).Int64("journal_entries", folder.Entries).
+		Str("durability", b.Durability()).Int64("journal_entries", folder.Entries).
 		Int("groups", groups).Int64("records", b.metrics.recordsLoaded.Load()).Int32("leader_epoch", folder.LeaderEpoch).
 		Stringer("journal_took", folder.TookJournal.Round(10*time.Microsecond)).
 		Stringer("partitions_took", folder.TookPartitions.Round(10*time.Microsecond)).

@@ -46,7 +46,7 @@ func TestHTTP(t *testing.T) {
 	check("/readyz", 200, "ready")
 	check("/metrics", 200, `kcoord_requests_total{api="Heartbeat"} 3`+"\n")
 	check("/metrics", 200, "\nkcoord_ready 1\n")
-	check("/metrics", 200, `durability="sync"`)
+	check("/metrics", 200, `durability="none"`)
 	check("/debug/pprof/", 404, "")
 	createTopic(t, c, "t", 1)
 	if code := commitCode(t, c, commitRequest("g", "", -1, "t", 7, 0)); code != 0 {

@@ -256,7 +256,7 @@ func testCleanRestart(t *testing.T, goroutineOnly bool) {
 func TestFolderInUse(t *testing.T) {
 	dir := t.TempDir()
 	start(t, broker.Options{DataDir: dir})
-	second, err := broker.New(broker.Options{DataDir: dir})
+	second, err := broker.New(broker.Options{Properties: map[string]string{"log.dirs": dir}}) // the other way to name it
 	if err != nil {
 		t.Fatal(err)
 	}

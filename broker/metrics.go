@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"strings"
 	"sync/atomic"
 
 	"github.com/kcoord/kcoord/internal/metrics"
@@ -81,7 +80,7 @@ func (b *Broker) metricsPage() []byte {
 	b.storeMetrics(&t)
 	t.Gauge("kcoord_start_seconds", "From start to ready.", float64(m.startTook.Load())/1e9)
 	t.Gauge("kcoord_ready", "1 when every group is served.", truth(b.Ready()))
-	t.Gauge("kcoord_info", "What runs.", 1, "version", b.options.Version, "durability", strings.ToLower(b.values().Durability))
+	t.Gauge("kcoord_info", "What runs.", 1, "version", b.options.Version, "durability", b.Durability())
 	return t.Bytes()
 }
 

@@ -20,7 +20,8 @@ const MemoryDir = "memory:"
 // a free port of 127.0.0.1.
 type Options struct {
 	// DataDir is the data folder; it is made if missing, with the folders above it.
-	// Empty or MemoryDir: everything is kept in memory.
+	// MemoryDir keeps everything in memory. Default: the property log.dirs or log.dir
+	// if one of them is set, else MemoryDir.
 	DataDir string
 	// Properties are settings by Kafka's names, as in server.properties. Unless they
 	// say otherwise the broker listens on a free port of 127.0.0.1

@@ -38,7 +38,11 @@ func (p *plan) flag(name string) string { return p.flags[name].get() }
 
 // serve runs a broker until it is told to stop.
 func serve(args, environ []string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	signals := []os.Signal{syscall.SIGTERM, os.Interrupt}
+	if !signal.Ignored(syscall.SIGHUP) { // it is ignored under nohup
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	defer stop()
 	flags, err := parseFlags(args, environ, stdout)
 	if errors.Is(err, errHelp) {
@@ -117,7 +121,7 @@ func (p *plan) readyLine(b *broker.Broker) string {
 		listeners = append(listeners, name+"://"+addr)
 	}
 	sort.Strings(listeners)
-	line := fmt.Sprintf("kcoord ready listeners=%s data=%s durability=%s", strings.Join(listeners, ","), p.dataDir, p.config.Values().Durability)
+	line := fmt.Sprintf("kcoord ready listeners=%s data=%s durability=%s", strings.Join(listeners, ","), p.dataDir, b.Durability())
 	if b.HTTPAddr() != "" {
 		line += " http=" + b.HTTPAddr()
 	}
@@ -221,6 +225,9 @@ func (p *plan) chooseDataDir(c *config.Loaded) (string, error) {
 			continue
 		}
 		dir := c.Values().LogDirs[0]
+		if dir == broker.MemoryDir {
+			return dir, nil
+		}
 		err := os.MkdirAll(filepath.Dir(dir), 0o755)
 		if err == nil {
 			err = os.MkdirAll(dir, 0o755)

@@ -150,7 +150,7 @@ func topics(t *testing.T, address string) string {
 // TestServe starts, asks, stops by a signal, and starts again in the same folder.
 func TestServe(t *testing.T) {
 	dir := t.TempDir()
-	for round, transport := range []string{"auto", "net"} {
+	for round, transport := range []string{"auto", "net", "auto"} {
 		p := start(t, dir, []string{"KAFKA_NUM_PARTITIONS=4", "KAFKA_NUM_PARTITION=3"}, "serve",
 			"--listeners", "PLAINTEXT://127.0.0.1:0,INSIDE://127.0.0.1:0", "--set", "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT",
 			"--http", "127.0.0.1:0", "--topics", "orders:6,events:3:cleanup.policy=compact,plain", "--log-format", "json", "--log-marker", "kafka", "--transport", transport)
@@ -177,12 +177,28 @@ func TestServe(t *testing.T) {
 		if !strings.Contains(p.stderr.String(), "KAFKA_NUM_PARTITION=3: no property num.partition is known") {
 			t.Errorf("no warning about a variable:\n%s", p.stderr)
 		}
-		p.Process.Signal([]os.Signal{syscall.SIGTERM, os.Interrupt}[round])
+		p.Process.Signal([]os.Signal{syscall.SIGTERM, os.Interrupt, syscall.SIGHUP}[round])
 		if code := p.end(t); code != exitOK {
 			t.Errorf("exit code %d after a signal:\n%s", code, p.stderr)
 		}
 		if code := health([]string{at["PLAINTEXT"]}, nil, &stdout, &stderr); code != exitFailed {
 			t.Errorf("health of nobody: exit code %d", code)
+		}
+	}
+}
+
+// TestMemoryFolder: the data folder memory: is none, whoever names it.
+func TestMemoryFolder(t *testing.T) {
+	for _, args := range [][]string{{"--data-dir", "memory:"}, {"--set", "log.dirs=memory:"}, {"--set", "log.dir=memory:"}} {
+		dir := t.TempDir()
+		p := start(t, dir, nil, append(args, "--listeners", "PLAINTEXT://127.0.0.1:0")...)
+		if at := p.ready(t); at["data"] != "memory:" || at["durability"] != "none" {
+			t.Errorf("%q: ready with %v", args, at)
+		}
+		p.Process.Signal(syscall.SIGTERM)
+		p.end(t)
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+			t.Errorf("%q: on disk are %v, %v", args, left, err)
 		}
 	}
 }
