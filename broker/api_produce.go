@@ -3,7 +3,6 @@ package broker
 import (
 	"bytes"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -17,26 +16,6 @@ import (
 // produceRetry is how long a Produce that found no room waits before it looks
 // again: a fraction of the time that a full round takes to be written.
 const produceRetry = 2 * time.Millisecond
-
-// produceTools are what checking batches needs, one set per request at work.
-type produceTools struct {
-	reader   record.Reader
-	rewriter record.Rewriter
-	options  record.ProduceOptions
-	buf      []byte // of a recompressed batch
-}
-
-// toolbox keeps tools between requests.
-type toolbox struct{ pool sync.Pool }
-
-func (t *toolbox) get() *produceTools {
-	if tools, ok := t.pool.Get().(*produceTools); ok {
-		return tools
-	}
-	return &produceTools{}
-}
-
-func (t *toolbox) put(tools *produceTools) { t.pool.Put(tools) }
 
 // produce serves Produce (versions 3 to 13). A batch is accepted or refused as a
 // whole and each partition for itself; the answer goes when all of them are
@@ -55,10 +34,9 @@ func (b *Broker) produce(r *request, out []byte) ([]byte, netloop.Verdict) {
 		}
 	}
 	r.session.waitsSince = 0
-	p := producing{b: b, r: r, req: req, tools: b.data.tools.get(), snapshot: b.meta.Load(), refused: refused}
-	p.tools.reader.InflateMax = b.values().InflateMaxBytes
+	p := producing{b: b, r: r, req: req, plain: b.data.tools.get(), snapshot: b.meta.Load(), refused: refused}
 	resp := p.all()
-	b.data.tools.put(p.tools)
+	b.data.tools.put(p.plain)
 	if req.Acks != 0 {
 		r.patience = time.Duration(req.TimeoutMillis)*time.Millisecond - b.values().OffsetsCommitTimeout
 		return r.awaitPosition(b.store, p.position, r.respond(out, resp))
@@ -118,7 +96,8 @@ type producing struct {
 	b        *Broker
 	r        *request
 	req      *kmsg.ProduceRequest
-	tools    *produceTools
+	plain    *plainTools
+	tools    *inflateTools // while a batch that needs them is at work
 	snapshot *meta.Snapshot
 	refused  int16 // every partition's error
 
@@ -165,13 +144,14 @@ func (p *producing) one(t *meta.Topic, from *kmsg.ProduceRequestTopicPartition, 
 		return
 	}
 	config := p.b.topicConfig(t)
-	p.tools.options = record.ProduceOptions{
+	p.plain.options = record.ProduceOptions{
 		MaxMessageBytes: config.MaxMessageBytes, SegmentBytes: config.SegmentBytes,
 		Compacted: config.Compact, LogAppendTime: config.LogAppendTime,
 		TimestampBeforeMax: config.TimestampBeforeMax, TimestampAfterMax: config.TimestampAfterMax,
 		NowMillis: p.r.wall, NoZstd: p.r.version < 7,
 	}
-	batch, refused := p.tools.reader.CheckProduce(from.Records, &p.tools.options)
+	defer p.giveTools()
+	batch, refused := p.check(from.Records, config.CompressionType)
 	if refused != nil {
 		refuseBatch(to, refused, part.LogStart())
 		return
@@ -215,27 +195,6 @@ func refuseBatch(to *kmsg.ProduceResponseTopicPartition, why *record.ProduceErro
 		bad.RelativeOffset, bad.ErrorMessage = why.Records[i].Index, &why.Records[i].Message
 		to.ErrorRecords = append(to.ErrorRecords, bad)
 	}
-}
-
-// codecs are the values of compression.type that name one.
-var codecs = map[string]record.Codec{
-	"uncompressed": record.CodecNone, "gzip": record.CodecGzip, "snappy": record.CodecSnappy,
-	"lz4": record.CodecLZ4, "zstd": record.CodecZstd,
-}
-
-// compress makes the batch's compression what the topic asks for; "producer"
-// asks for nothing.
-func (p *producing) compress(batch *record.Batch, compressionType string) int16 {
-	codec, named := codecs[compressionType]
-	if !named || codec == batch.Codec() {
-		return 0
-	}
-	buf, err := p.tools.rewriter.Recompress(p.tools.buf[:0], &p.tools.reader, *batch, codec)
-	if err != nil {
-		return record.CodeCorruptMessage
-	}
-	p.tools.buf, *batch = buf, buf
-	return 0
 }
 
 // appendCode is the error code for what the log refused.

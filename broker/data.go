@@ -26,6 +26,7 @@ func (d *dataPlane) init(b *Broker) {
 	d.parked = newParkedFetches()
 	d.fetchBudget.give(fetchBudgetBytes)
 	d.topics.init()
+	d.tools.init(b.memoryBudget(), v.InflateMaxBytes)
 }
 
 // metalog is the topics as the store wants to see them.

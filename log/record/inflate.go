@@ -46,6 +46,17 @@ func (r *Reader) Inflate(b Batch) ([]byte, error) {
 	}
 }
 
+// Trim drops the buffer if it is larger than keep bytes, so that one large batch does
+// not cost its size for as long as the reader lives.
+func (r *Reader) Trim(keep int) {
+	if cap(r.buf) > keep {
+		r.buf = nil
+	}
+}
+
+// Held is the size of the buffer that the reader keeps, bytes.
+func (r *Reader) Held() int { return cap(r.buf) }
+
 func (r *Reader) inflateGzip(src []byte, limit int64) error {
 	if r.gzip == nil {
 		z, err := gzip.NewReader(bytes.NewReader(src))
@@ -62,7 +73,7 @@ func (r *Reader) inflateGzip(src []byte, limit int64) error {
 			return ErrInflate
 		}
 		if len(out) == cap(out) {
-			out = append(out, make([]byte, max(4096, len(out)))...)[:len(out)]
+			out = grow(out, 4096)
 		}
 		n, err := r.gzip.Read(out[len(out):cap(out)])
 		out = out[:len(out)+n]

@@ -29,6 +29,8 @@ type ProduceError struct {
 	// Records are the records at fault, at most MaxRecordErrors; none if the
 	// batch itself is.
 	Records []RecordError
+	// TooLarge: the records inflate to more than Reader.InflateMax.
+	TooLarge bool
 }
 
 // MaxRecordErrors bounds the records named in one ProduceError.
@@ -66,7 +68,9 @@ func (r *Reader) CheckProduce(data []byte, o *ProduceOptions) (Batch, *ProduceEr
 	err := r.Each(b, c.record)
 	switch {
 	case errors.Is(err, errTooManyRecordErrors):
-	case errors.Is(err, ErrInflate), errors.Is(err, ErrMalformed):
+	case errors.Is(err, ErrInflate):
+		return nil, &ProduceError{Code: CodeInvalidRecord, Message: err.Error(), TooLarge: true}
+	case errors.Is(err, ErrMalformed):
 		return nil, refuse(CodeInvalidRecord, err.Error())
 	case err != nil:
 		return nil, refuse(CodeCorruptMessage, err.Error())
@@ -76,6 +80,12 @@ func (r *Reader) CheckProduce(data []byte, o *ProduceOptions) (Batch, *ProduceEr
 	}
 	c.stamp(b)
 	return b, nil
+}
+
+// Compressed reports whether data, which nobody has checked yet, says that it is
+// compressed.
+func Compressed(data []byte) bool {
+	return len(data) > atAttributes+1 && Batch(data).Codec() != CodecNone
 }
 
 func refuse(code int16, message string) *ProduceError {
