@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -25,7 +26,11 @@ func (a *admin) commit(done func()) {
 			a.another()
 			return
 		}
-		if !a.refused("OffsetCommit", resp.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode) {
+		code := resp.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode
+		if code == kerr.CoordinatorLoadInProgress.Code || code == kerr.NotCoordinator.Code {
+			return // it was not done
+		}
+		if !a.refused("OffsetCommit", code) {
 			a.committed = value
 		}
 	})
