@@ -1,6 +1,9 @@
 package log
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"math"
 	"time"
 )
@@ -98,15 +101,21 @@ func (s *Store) checkSpace() {
 	}
 }
 
-// freeCheckInterval is how often the free space of the disk is looked at.
+// freeCheckInterval is how often the folder and the free space of its disk are
+// looked at.
 const freeCheckInterval = time.Second
 
 // PrepareStep prepares journal space ahead of need, one piece per call, looks at
-// the free space of the disk once a second, and tells when to call again. What
-// it fails at is tried again and shows in Admit.
+// the folder and the free space of its disk once a second, and tells when to call
+// again. What it fails at is tried again and shows in Admit; an error must end the
+// process (ErrFolderGone).
 func (s *Store) PrepareStep() (next time.Duration, err error) {
 	now := s.o.Mono()
 	if now >= s.nextFreeCheck || s.freeLeft.Load() < 0 {
+		if err := s.checkFolder(); err != nil {
+			s.refuse(refuseFailed)
+			return -1, err
+		}
 		s.checkFree()
 		s.nextFreeCheck = now + freeCheckInterval
 	}
@@ -123,6 +132,16 @@ func (s *Store) PrepareStep() (next time.Duration, err error) {
 		next = left
 	}
 	return next, nil
+}
+
+// checkFolder is an error if the folder was removed or moved away. Nothing else
+// would notice for long: writes and syncs of open files succeed whose names are
+// gone, and so is what they hold when the process ends.
+func (s *Store) checkFolder() error {
+	if _, err := s.fs.Stat(s.path(propertiesName)); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w", ErrFolderGone, err)
+	}
+	return nil
 }
 
 // checkFree refuses writes while the disk has less than the reserve, so that

@@ -15,8 +15,10 @@ var (
 	// ErrRoundFull: the open round, or what waits for the partition logs, has
 	// reached its limit. It passes within a sync.
 	ErrRoundFull = errors.New("log: round full")
-	// ErrFailed: the journal failed; the process is ending.
+	// ErrFailed: the journal failed or its folder is gone; the process is ending.
 	ErrFailed = errors.New("log: journal failed")
+	// ErrFolderGone: somebody removed or moved the data folder while it was served.
+	ErrFolderGone = errors.New("log: the data folder was removed or moved away; what was acknowledged since is lost")
 )
 
 // Errors of partitions.

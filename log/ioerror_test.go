@@ -432,3 +432,25 @@ func TestJournalAtItsLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestFolderRemovedWhileServed: within a second nothing more is acknowledged and the
+// process is to end; nothing is made where the folder was.
+func TestFolderRemovedWhileServed(t *testing.T) {
+	mem := vfs.NewMem()
+	r := newRig(t, mem)
+	s := r.open()
+	r.meta(topicRecord(2, "user", 1, 0))
+	if err := mem.RemoveAll(s.o.Dir); err != nil {
+		t.Fatal(err)
+	}
+	r.now += freeCheckInterval
+	if _, err := s.PrepareStep(); !errors.Is(err, ErrFolderGone) {
+		t.Errorf("preparing: %v", err)
+	}
+	if err := s.Admit(); !errors.Is(err, ErrFailed) {
+		t.Errorf("admit: %v", err)
+	}
+	if _, err := mem.List(s.o.Dir); err == nil {
+		t.Error("the folder is there again")
+	}
+}
