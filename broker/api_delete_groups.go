@@ -104,6 +104,7 @@ func (sh *shard) gather(r *request, g *gathering, after *aftermath) {
 	defer sh.unlock()
 	part := r.message.(*kmsg.DeleteGroupsRequest)
 	if code := sh.admitLocked(true); code != codeNone {
+		sh.broker.countRefused(code)
 		refused := make([]kmsg.DeleteGroupsResponseGroup, len(part.Groups))
 		for i, name := range part.Groups {
 			refused[i] = kmsg.NewDeleteGroupsResponseGroup()

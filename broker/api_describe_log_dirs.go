@@ -9,7 +9,8 @@ import (
 )
 
 // describeLogDirs serves DescribeLogDirs (1 to 5): the one data folder and the
-// sizes of the partitions in it.
+// sizes of the partitions in it. While writes are refused for want of space the
+// folder has KAFKA_STORAGE_ERROR, as one that Kafka can no longer write.
 func (b *Broker) describeLogDirs(r *request, out []byte) ([]byte, netloop.Verdict) {
 	req := r.message.(*kmsg.DescribeLogDirsRequest)
 	resp := kmsg.NewPtrDescribeLogDirsResponse()
@@ -18,6 +19,9 @@ func (b *Broker) describeLogDirs(r *request, out []byte) ([]byte, netloop.Verdic
 	dir.TotalBytes, dir.UsableBytes = -1, -1
 	if free, err := b.options.FS.Free(dir.Dir); err == nil && free >= 0 {
 		dir.UsableBytes = free
+	}
+	if b.store.Refusing() != "" {
+		dir.ErrorCode = codeStorageError
 	}
 	snapshot := b.meta.Load()
 	if req.Topics == nil {

@@ -32,6 +32,9 @@ func (b *Broker) produce(r *request, out []byte) ([]byte, netloop.Verdict) {
 		case err != nil:
 			refused = codeStorageError
 		}
+		if refused != 0 {
+			b.metrics.writesRefused.Add(1)
+		}
 	}
 	r.session.waitsSince = 0
 	p := producing{b: b, r: r, req: req, plain: b.data.tools.get(), snapshot: b.meta.Load(), refused: refused}

@@ -63,6 +63,7 @@ type Broker struct {
 	decoding   *budget
 	metrics    brokerMetrics
 	warnings   warnings
+	writesTold writesTold
 	rebalances rebalances
 	// tellsRequests: each request is a line of the log.
 	tellsRequests bool
@@ -240,7 +241,8 @@ func (b *Broker) Start(ctx context.Context) error {
 	}
 }
 
-// Ready reports whether every group is served.
+// Ready reports whether the groups have been loaded. What is not served all the
+// same is in Problems.
 func (b *Broker) Ready() bool {
 	select {
 	case <-b.ready:

@@ -113,8 +113,65 @@ func (b *Broker) warn(cause string) *zerolog.Event {
 	return e
 }
 
+// writesTold is the newest line about refused writes. The store's preparer owns it.
+type writesTold struct {
+	why string        // empty: they are accepted
+	at  time.Duration // of the newest line that said they were refused
+}
+
+// tellWrites notes that writes are refused for want of space, or accepted again. A
+// state that comes and goes is told of once a minute, one that stays always.
+func (b *Broker) tellWrites(refusing string) {
+	told := &b.writesTold
+	if (refusing == "") == (told.why == "") {
+		return
+	}
+	now, _ := b.options.Clock.Now()
+	if refusing == "" {
+		told.why = ""
+		b.logger.Info().Int64("free_bytes", b.freeBytes()).Msg("writes are accepted again")
+		return
+	}
+	if told.at != 0 && now-told.at < warnInterval {
+		return // the next call looks again
+	}
+	told.why, told.at = refusing, max(now, 1)
+	e := b.logger.Error().Str("reason", refusing).Str("folder", b.options.DataDir).Int64("free_bytes", b.freeBytes())
+	if refusing == log.NoJournal {
+		e = e.Int64("limit_bytes", b.values().JournalMaxBytes).Str("property", "kcoord.journal.max.bytes")
+	} else {
+		e = e.Int64("reserve_bytes", b.values().DiskReserveBytes).Str("property", "kcoord.disk.reserve.bytes")
+	}
+	e.Msg("no space: writes are refused until there is some, reads are served")
+}
+
+// freeBytes is the free space of the data folder, -1 if nobody knows.
+func (b *Broker) freeBytes() int64 {
+	if free, err := b.options.FS.Free(b.options.DataDir); err == nil {
+		return max(free, -1)
+	}
+	return -1
+}
+
+// countRefused counts a request that a shard could not take because it may write.
+func (b *Broker) countRefused(code int16) {
+	if code == codeCoordinatorNotAvailable {
+		b.metrics.writesRefused.Add(1)
+	}
+}
+
+// admitWrite is the store's Admit, counted.
+func (b *Broker) admitWrite() error {
+	err := b.store.Admit()
+	if err != nil {
+		b.metrics.writesRefused.Add(1)
+	}
+	return err
+}
+
 func (b *Broker) storeEvents() log.Events {
 	return log.Events{
+		Writes: b.tellWrites,
 		Warn: func(kind, text string) {
 			if e := b.warn(kind); e != nil {
 				e.Msg(text)

@@ -1,12 +1,15 @@
 package broker
 
 import (
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kcoord/kcoord/log/vfs"
@@ -63,4 +66,101 @@ func TestStartOnFullDisk(t *testing.T) {
 	for _, group := range groups {
 		commitUntil(group, 0)
 	}
+}
+
+// lines is a log that a test reads while it is written.
+type lines struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func (l *lines) count(part string) int { return strings.Count(l.String(), part) }
+
+// Writes that are refused for want of space are seen: one line of the log, readiness,
+// metrics, DescribeLogDirs; and so is their end. A state that comes and goes is told
+// of once a minute, one that stays always.
+func TestFullDiskIsVisible(t *testing.T) {
+	t.Parallel()
+	out := &lines{}
+	logger := zerolog.New(out).Level(zerolog.InfoLevel)
+	fs := vfs.NewMem()
+	const capacity, reserve = 1 << 30, 64 << 20
+	fs.SetCapacity(capacity)
+	clock := &jumpingClock{Clock: newRealClock()}
+	b, tr := startTest(t, Options{FS: fs, Logger: &logger, Clock: clock})
+	server := httptest.NewServer(b.httpHandler())
+	defer server.Close()
+	c := tr.open(0)
+	createTopic(t, c, "t", 1)
+	until := func(what string, done func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: not in time; the log:\n%s", what, out)
+			}
+		}
+	}
+	page := func(path string) string { _, body := httpGet(t, server.URL+path); return body }
+	status := func(path string) int { code, _ := httpGet(t, server.URL+path); return code }
+	full := func() { fs.SetCapacity(reserve / 2) }
+	const begins, ends = `"message":"no space: writes are refused until there is some, reads are served"`, `"message":"writes are accepted again"`
+
+	if s := status("/readyz"); s != 200 {
+		t.Fatalf("readyz before: %d", s)
+	}
+	full()
+	until("refusal", func() bool { return status("/readyz") == 503 })
+	until("line", func() bool { return out.count(begins) == 1 })
+	if code := commitCode(t, c, commitRequest("g", "", -1, "t", 7, 0)); code != codeCoordinatorNotAvailable {
+		t.Errorf("commit: code %d", code)
+	}
+	for _, want := range []string{`"level":"error"`, `"reason":"disk"`, `"free_bytes":`, `"reserve_bytes":67108864`, `"property":"kcoord.disk.reserve.bytes"`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %s in the log:\n%s", want, out)
+		}
+	}
+	metrics := page("/metrics")
+	for _, want := range []string{"\nkcoord_ready 0\n", "\nkcoord_writes_refused{reason=\"disk\"} 1\n", "\nkcoord_writes_refused{reason=\"journal\"} 0\n", "\nkcoord_writes_refused_total 1\n", "\nkcoord_disk_free_bytes "} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("no %q in the metrics", want)
+		}
+	}
+	if s := status("/healthz"); s != 200 {
+		t.Errorf("healthz: %d", s)
+	}
+	dirs := func() int16 {
+		req := kmsg.NewPtrDescribeLogDirsRequest()
+		req.Topics = []kmsg.DescribeLogDirsRequestTopic{}
+		return ask[*kmsg.DescribeLogDirsResponse](t, c, at(req, 4)).Dirs[0].ErrorCode
+	}
+	if code := dirs(); code != codeStorageError {
+		t.Errorf("DescribeLogDirs: code %d", code)
+	}
+
+	fs.SetCapacity(capacity)
+	until("acceptance", func() bool { return out.count(ends) == 1 && status("/readyz") == 200 })
+	if code := dirs(); code != 0 {
+		t.Errorf("DescribeLogDirs afterwards: code %d", code)
+	}
+	full()
+	until("second refusal", func() bool { return status("/readyz") == 503 })
+	if n := out.count(begins); n != 1 {
+		t.Errorf("%d lines of refusals within a minute", n)
+	}
+	clock.jump(warnInterval)
+	until("second line", func() bool { return out.count(begins) == 2 })
+	fs.SetCapacity(capacity)
+	until("end", func() bool { return out.count(ends) == 2 })
 }

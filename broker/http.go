@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 	"time"
 )
 
@@ -57,8 +58,8 @@ func (b *Broker) httpHandler() http.Handler {
 		say(w, http.StatusOK, "ok")
 	})
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !b.Ready() {
-			say(w, http.StatusServiceUnavailable, "loading")
+		if problems := b.Problems(); len(problems) > 0 {
+			say(w, http.StatusServiceUnavailable, strings.Join(problems, "\n"))
 			return
 		}
 		say(w, http.StatusOK, "ready")

@@ -33,6 +33,7 @@ type brokerMetrics struct {
 	rounds, checkpoints       metrics.Histogram
 	cleanings, rebalances     metrics.Histogram
 	refusedPartitions         atomic.Int64
+	writesRefused             atomic.Uint64     // of clients
 	lastCheckpoint, lastClean atomic.Int64      // Unix ms, 0: none since the start
 	roundSizes                metrics.Histogram // items per round
 }
@@ -79,7 +80,7 @@ func (b *Broker) metricsPage() []byte {
 	t.Counter("kcoord_cleaner_failures_total", "Rounds of the log cleaner that were given up.", m.cleanFailures.Load())
 	b.storeMetrics(&t)
 	t.Gauge("kcoord_start_seconds", "From start to ready.", float64(m.startTook.Load())/1e9)
-	t.Gauge("kcoord_ready", "1 when every group is served.", truth(b.Ready()))
+	t.Gauge("kcoord_ready", "1 when every group is served and writes are accepted.", truth(len(b.Problems()) == 0))
 	t.Gauge("kcoord_info", "What runs.", 1, "version", b.options.Version, "durability", b.Durability())
 	return t.Bytes()
 }

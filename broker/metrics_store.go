@@ -22,6 +22,14 @@ func (b *Broker) storeMetrics(t *metrics.Text) {
 	t.Gauge("kcoord_journal_used_bytes", "Journal that a start would replay.", float64(space.Used))
 	t.Gauge("kcoord_journal_room_bytes", "Prepared journal space ahead.", float64(space.Room))
 	t.Gauge("kcoord_journal_files", "Journal files.", float64(space.Files))
+	if free := b.freeBytes(); free >= 0 {
+		t.Gauge("kcoord_disk_free_bytes", "Free space of the data folder.", float64(free))
+	}
+	refusing := b.store.Refusing()
+	for _, why := range []string{log.NoDisk, log.NoJournal} {
+		t.Gauge("kcoord_writes_refused", "1 while writes are refused for want of space.", truth(refusing == why), "reason", why)
+	}
+	t.Counter("kcoord_writes_refused_total", "Writes of clients that were refused because the store took none.", b.metrics.writesRefused.Load())
 	b.partitionMetrics(t)
 }
 

@@ -68,9 +68,6 @@ func (b *Broker) warnOfFolder(folder log.FolderInfo) {
 				Msg("the folder keeps what it was made with")
 		}
 	}
-	if b.store.Admit() != nil {
-		b.logger.Warn().Str("folder", b.options.DataDir).Msg("no room on the disk: reads are served, writes are refused until there is some")
-	}
 }
 
 // maxLoaders is how many partitions are loaded at once at most.

@@ -159,6 +159,7 @@ func (sh *shard) request(r *request, writes bool, out []byte, after *aftermath) 
 	sh.mu.Lock()
 	defer sh.unlock()
 	if code = sh.admitLocked(writes); code != codeNone {
+		sh.broker.countRefused(code)
 		return out, netloop.Answered, code
 	}
 	token := sh.reserveLocked()

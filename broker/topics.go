@@ -85,7 +85,7 @@ func (c *topicChange) commit(w log.Waiter, urgent bool) (waits bool, err error) 
 		return false, nil
 	}
 	if !urgent {
-		err = c.b.store.Admit()
+		err = c.b.admitWrite()
 	}
 	if err == nil {
 		err = c.b.store.AppendMetadata(c.records, &w, urgent)

@@ -22,7 +22,11 @@ const (
 func (s *Store) refuse(bit uint32) {
 	for {
 		old := s.refusals.Load()
-		if old&bit == bit || s.refusals.CompareAndSwap(old, old|bit) {
+		if old&bit == bit {
+			return
+		}
+		if s.refusals.CompareAndSwap(old, old|bit) {
+			s.refusalChanged(bit)
 			return
 		}
 	}
@@ -31,10 +35,41 @@ func (s *Store) refuse(bit uint32) {
 func (s *Store) admit(bit uint32) {
 	for {
 		old := s.refusals.Load()
-		if old&bit == 0 || s.refusals.CompareAndSwap(old, old&^bit) {
+		if old&bit == 0 {
+			return
+		}
+		if s.refusals.CompareAndSwap(old, old&^bit) {
+			s.refusalChanged(bit)
 			return
 		}
 	}
+}
+
+// refusalChanged has the preparer tell of what an operator has to know.
+func (s *Store) refusalChanged(bit uint32) {
+	if bit&(refuseSpace|refuseDisk) != 0 {
+		s.wakePreparer()
+	}
+}
+
+// Why writes are refused until there is space.
+const (
+	// NoDisk: the disk has less than the reserve, or none for a partition log.
+	NoDisk = "disk"
+	// NoJournal: the journal is at its limit, or has no room prepared.
+	NoJournal = "journal"
+)
+
+// Refusing is NoDisk or NoJournal while Admit refuses for want of space, else the
+// empty string: a full round passes within a sync.
+func (s *Store) Refusing() string {
+	switch bits := s.refusals.Load(); {
+	case bits&refuseDisk != 0:
+		return NoDisk
+	case bits&refuseSpace != 0:
+		return NoJournal
+	}
+	return ""
 }
 
 func (s *Store) refused(bit uint32) bool { return s.refusals.Load()&bit != 0 }
@@ -127,6 +162,9 @@ func (s *Store) PrepareStep() (next time.Duration, err error) {
 	s.checkSpace()
 	if perr != nil {
 		s.warn("journal-prepare", perr.Error())
+	}
+	if f := s.o.Events.Writes; f != nil {
+		f(s.Refusing())
 	}
 	if left := s.nextFreeCheck - now; next < 0 || next > left {
 		next = left

@@ -173,6 +173,9 @@ type Events struct {
 	Checkpoint func(files int, took time.Duration)
 	// Refused is called when a partition closes because of damage or recovers.
 	Refused func(topic string, partition int32, err error)
+	// Writes is called again and again, and soon after each change, with what Refusing
+	// says. Only PrepareStep calls it.
+	Writes func(refusing string)
 	// Progress tells of loading: bytes and records read so far.
 	Progress func(topic string, partition int32, bytes, total int64)
 }

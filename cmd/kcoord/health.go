@@ -15,7 +15,7 @@ import (
 // healthTimeout is below the timeout that the image gives its health check.
 const healthTimeout = 2 * time.Second
 
-// health asks a broker whether it serves every group: a list of groups is an error
+// health asks a broker whether it serves every group and takes writes: a list of groups is an error
 // while one is still being loaded. The address is the argument, else that of the
 // first listener by the same flags and variables that serve reads.
 func health(args, environ []string, stdout, stderr io.Writer) int {
@@ -53,6 +53,22 @@ func askHealth(address string) error {
 	}
 	if code := resp.(*kmsg.ListGroupsResponse).ErrorCode; code != 0 {
 		return fmt.Errorf("%s: groups are not served yet (error code %d)", address, code)
+	}
+	return askSpace(c, address)
+}
+
+// askSpace asks whether writes are accepted.
+func askSpace(c *client, address string) error {
+	req := kmsg.NewPtrDescribeLogDirsRequest()
+	req.Topics = []kmsg.DescribeLogDirsRequestTopic{} // the folder only
+	resp, err := c.ask(req)
+	if err != nil {
+		return fmt.Errorf("%s: %w", address, err)
+	}
+	for _, dir := range resp.(*kmsg.DescribeLogDirsResponse).Dirs {
+		if dir.ErrorCode != 0 {
+			return fmt.Errorf("%s: writes to %s are refused, %d bytes are free (error code %d)", address, dir.Dir, dir.UsableBytes, dir.ErrorCode)
+		}
 	}
 	return nil
 }

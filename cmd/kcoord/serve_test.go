@@ -203,6 +203,25 @@ func TestMemoryFolder(t *testing.T) {
 	}
 }
 
+// A disk without room is not healthy, though the broker lives.
+func TestHealthOnFullDisk(t *testing.T) {
+	p := start(t, t.TempDir(), nil, "serve", "--listeners", "PLAINTEXT://127.0.0.1:0", "--set", "kcoord.disk.reserve.bytes=4611686018427387904")
+	at := p.ready(t)
+	var stdout, stderr bytes.Buffer
+	code := -1
+	for deadline := time.Now().Add(10 * time.Second); code != exitFailed && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		code = health([]string{at["PLAINTEXT"]}, nil, &stdout, &stderr)
+	}
+	if code != exitFailed || !strings.Contains(stderr.String(), "writes to kcoord-data are refused") {
+		t.Errorf("health: exit code %d, %s%s", code, &stdout, &stderr)
+	}
+	p.Process.Signal(os.Interrupt)
+	p.end(t)
+	if n := strings.Count(p.stderr.String(), "writes are refused until there is some"); n != 1 {
+		t.Errorf("%d lines about the disk:\n%s", n, p.stderr)
+	}
+}
+
 // TestAdvertisedFileOfServe waits for a file, can be stopped meanwhile, and tells
 // clients what stands in it.
 func TestAdvertisedFileOfServe(t *testing.T) {
