@@ -250,6 +250,9 @@ func (m *member) heartbeat(id string, generation int32) {
 		ok := resp != nil && resp.(*kmsg.HeartbeatResponse).ErrorCode == 0
 		if ok {
 			w.succeed("Heartbeat")
+		}
+		// While a group loads every heartbeat is answered so, as in Kafka.
+		if ok = ok && w.loaded >= 0 && sent > w.loaded; ok {
 			w.group(m.group).served(w, "Heartbeat", generation, synced)
 			if m.instance != nil {
 				w.group(m.group).fenced(w, "Heartbeat", *m.instance, id, sent)

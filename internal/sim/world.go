@@ -27,6 +27,7 @@ type World struct {
 	machine *machine
 	process *process // nil while the broker is down
 	boots   int      // processes so far
+	loaded  int      // tick at which this one had loaded its groups; negative: not yet
 	clients []*client
 	timers  []timer // sorted by time
 	nextSeq int
@@ -155,6 +156,7 @@ func (w *World) boot() {
 	}
 	w.process = p
 	w.boots++
+	w.loaded = -1
 	w.registers.restarted(w)
 }
 
@@ -254,6 +256,9 @@ func (w *World) event() {
 	}
 	w.guard(choices[w.random.IntN(len(choices))])
 	w.judge()
+	if w.process != nil && w.loaded < 0 && w.process.broker.Ready() {
+		w.loaded = w.tick()
+	}
 }
 
 // choices lists what can happen now.
