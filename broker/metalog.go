@@ -10,22 +10,37 @@ import (
 // durable.
 type metalog struct{ broker *Broker }
 
-// Apply applies one record. A deletion is passed on to whom it concerns; not
-// while the folder is being opened: nobody has seen the topic then.
-func (m *metalog) Apply(record []byte) error {
+// Apply applies records. Deletions are passed on to whom they concern; not while
+// the folder is being opened: nobody has seen the topics then.
+func (m *metalog) Apply(records ...[]byte) error {
 	b := m.broker
-	var deleted *meta.Topic
-	if len(record) == 17 && meta.Kind(record[0]) == meta.KindDeleted {
-		deleted = b.meta.Load().TopicByID([16]byte(record[1:]))
+	var deleted []*meta.Topic
+	if b.isOpen() {
+		deleted = deletedTopics(b.meta.Load(), records)
 	}
-	if err := b.meta.Apply(record); err != nil {
+	if err := b.meta.Apply(records...); err != nil {
 		return err
 	}
-	b.data.topics.applied(record)
-	if deleted != nil && b.isOpen() {
-		b.data.topicGone(deleted)
+	b.data.topics.applied(records)
+	if len(deleted) > 0 {
+		b.data.topicsGone(deleted)
 	}
 	return nil
+}
+
+// deletedTopics are the topics of a snapshot that records delete.
+func deletedTopics(snap *meta.Snapshot, records [][]byte) (list []*meta.Topic) {
+	seen := map[*meta.Topic]bool{}
+	for _, r := range records {
+		if len(r) != 17 || meta.Kind(r[0]) != meta.KindDeleted {
+			continue
+		}
+		if t := snap.TopicByID([16]byte(r[1:])); t != nil && !seen[t] {
+			seen[t] = true
+			list = append(list, t)
+		}
+	}
+	return list
 }
 
 func (m *metalog) AppendRecords(dst [][]byte) [][]byte {
@@ -52,16 +67,20 @@ func (b *Broker) topicInfo(t *meta.Topic) log.TopicInfo {
 	return log.TopicInfo{ID: log.TopicID(t.ID), Name: t.Name, Partitions: t.Partitions, Config: *b.topicConfig(t)}
 }
 
-// topicGone wakes who waits for a topic's records and has its offsets forgotten.
-// The caller must not be kept waiting.
-func (d *dataPlane) topicGone(t *meta.Topic) {
-	for i := range t.Partitions {
-		d.parked.advance(log.TopicID(t.ID), i)
+// topicsGone wakes who waits for records of topics and has their offsets
+// forgotten. The caller must not be kept waiting.
+func (d *dataPlane) topicsGone(list []*meta.Topic) {
+	f := &forgetting{shards: d.broker.allShards()}
+	for _, t := range list {
+		for i := range t.Partitions {
+			d.parked.advance(log.TopicID(t.ID), i)
+		}
+		f.topics = append(f.topics, coordinator.DeletedTopic{Name: t.Name, ID: t.ID})
 	}
-	d.forget(&forgetting{topics: []coordinator.DeletedTopic{{Name: t.Name, ID: t.ID}}, shards: d.broker.allShards()})
+	d.forget(f)
 }
 
-// A forgetting is a topic's deletion on its way to the coordinator's shards.
+// A forgetting is the deletion of topics on its way to the coordinator's shards.
 type forgetting struct {
 	topics []coordinator.DeletedTopic
 	shards []*shard // that have not been told

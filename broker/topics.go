@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"sync"
@@ -25,6 +26,7 @@ type topicAdmin struct {
 	mu struct {
 		sync.Mutex
 		created    map[string]*meta.Topic
+		names      map[[16]byte]string // of those in created
 		deleted    map[[16]byte]bool
 		partitions map[[16]byte]int32
 	}
@@ -32,25 +34,29 @@ type topicAdmin struct {
 
 func (a *topicAdmin) init() {
 	a.mu.created = map[string]*meta.Topic{}
+	a.mu.names = map[[16]byte]string{}
 	a.mu.deleted = map[[16]byte]bool{}
 	a.mu.partitions = map[[16]byte]int32{}
 }
 
 // applied forgets what was on its way; it is part of the metadata by now, in
 // this order, so that who looks here first and there afterwards misses nothing.
-func (a *topicAdmin) applied(record []byte) {
-	if len(record) < 17 {
-		return
-	}
-	id := [16]byte(record[1:17])
+func (a *topicAdmin) applied(records [][]byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	for _, record := range records {
+		if len(record) >= 17 {
+			a.appliedLocked(record, [16]byte(record[1:17]))
+		}
+	}
+}
+
+func (a *topicAdmin) appliedLocked(record []byte, id [16]byte) {
 	switch meta.Kind(record[0]) {
 	case meta.KindTopic:
-		for name, t := range a.mu.created { // few
-			if t.ID == id {
-				delete(a.mu.created, name)
-			}
+		if name, ok := a.mu.names[id]; ok {
+			delete(a.mu.created, name)
+			delete(a.mu.names, id)
 		}
 	case meta.KindDeleted:
 		delete(a.mu.deleted, id)
@@ -68,6 +74,9 @@ type topicChange struct {
 	admin   *topicAdmin
 	records [][]byte
 	undo    []func() // under admin.mu
+	// alike are names, existing or coming, by what a metric's name makes of them;
+	// only those that can collide. nil: not needed so far.
+	alike map[string][]string
 }
 
 // begin starts a change; commit ends it. Meanwhile no other change is made.
@@ -109,8 +118,9 @@ func (c *topicChange) find(name string) (t *meta.Topic, coming bool) {
 	c.admin.mu.Lock()
 	t = c.admin.mu.created[name]
 	c.admin.mu.Unlock()
-	if t != nil {
-		return t, true
+	if t != nil { // it may have been applied, which is noted for all of a round together
+		now := c.b.meta.Load().TopicByID(t.ID)
+		return cmp.Or(now, t), now == nil
 	}
 	return c.b.meta.Load().Topic(name), false
 }
@@ -122,7 +132,11 @@ func (c *topicChange) create(name string, partitions int32, wall int64, configs 
 	c.admin.mu.Lock()
 	defer c.admin.mu.Unlock()
 	c.admin.mu.created[name] = t
-	c.undo = append(c.undo, func() { delete(c.admin.mu.created, name) })
+	c.admin.mu.names[t.ID] = name
+	c.undo = append(c.undo, func() { delete(c.admin.mu.created, name); delete(c.admin.mu.names, t.ID) })
+	if c.alike != nil {
+		c.addAlike(name)
+	}
 	return t
 }
 
@@ -198,23 +212,35 @@ func topicNameProblem(name string) string {
 // collision returns a topic, existing or coming, whose name differs from name
 // only by '.' in place of '_', which metric names cannot tell apart; of several
 // the first in the order of names.
-func (c *topicChange) collision(name string) string {
+func (c *topicChange) collision(name string) (found string) {
 	if !strings.ContainsAny(name, "._") {
 		return ""
 	}
-	plain := func(s string) string { return strings.ReplaceAll(s, ".", "_") }
-	wanted, found := plain(name), ""
-	look := func(other string) bool {
-		if len(other) == len(name) && other != name && plain(other) == wanted && (found == "" || other < found) {
+	if c.alike == nil {
+		c.alike = map[string][]string{}
+		c.admin.mu.Lock()
+		for other := range c.admin.mu.created {
+			c.addAlike(other)
+		}
+		c.admin.mu.Unlock()
+		c.b.meta.Load().Names(func(other string) bool {
+			c.addAlike(other)
+			return true
+		})
+	}
+	for _, other := range c.alike[metricName(name)] {
+		if other != name && (found == "" || other < found) {
 			found = other
 		}
-		return true
 	}
-	c.admin.mu.Lock()
-	for other := range c.admin.mu.created {
-		look(other)
-	}
-	c.admin.mu.Unlock()
-	c.b.meta.Load().Names(look)
 	return found
 }
+
+func (c *topicChange) addAlike(name string) {
+	if strings.ContainsAny(name, "._") {
+		c.alike[metricName(name)] = append(c.alike[metricName(name)], name)
+	}
+}
+
+// metricName is what a topic's name becomes in the names of Kafka's metrics.
+func metricName(topic string) string { return strings.ReplaceAll(topic, ".", "_") }

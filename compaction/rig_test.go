@@ -28,7 +28,16 @@ func topicRecord(kind byte, id log.TopicID, name string) []byte {
 	return append(append([]byte{kind}, id[:]...), name...)
 }
 
-func (m *topics) Apply(r []byte) error {
+func (m *topics) Apply(records ...[]byte) error {
+	for _, r := range records {
+		if err := m.apply(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *topics) apply(r []byte) error {
 	switch r[0] {
 	case 1:
 		t := log.TopicInfo{ID: log.TopicID(r[1:17]), Name: string(r[17:]), Partitions: 1, Config: m.config}

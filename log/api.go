@@ -51,9 +51,10 @@ func (w *Waiter) takesIn(next *Waiter) bool {
 // flusher; the other methods may be called at any time from any goroutine and
 // must show what Apply has done.
 type Metadata interface {
-	// Apply applies one metadata record (kind byte first). Repeating a record is
-	// harmless. An unknown kind is an error that says so.
-	Apply(record []byte) error
+	// Apply applies metadata records (kind byte first) in order, those of a round in
+	// one call. Repeating a record is harmless. An unknown kind is an error that says
+	// so.
+	Apply(records ...[]byte) error
 	// AppendRecords appends the whole state as metadata records.
 	AppendRecords(dst [][]byte) [][]byte
 	// Topics calls f for every topic, in a fixed order, until f returns false.

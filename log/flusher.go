@@ -127,12 +127,8 @@ func (s *Store) writeRound(r *round) error {
 // partition logs in the same step, so that a reader who sees a durable end finds
 // them.
 func (s *Store) publish(r *round) error {
-	for i := range r.items {
-		if m := r.items[i].meta; m != nil {
-			if err := s.applyMetadata(m); err != nil {
-				return fmt.Errorf("log: applying metadata that is durable: %w", err)
-			}
-		}
+	if err := s.publishMetadata(r); err != nil {
+		return fmt.Errorf("log: applying metadata that is durable: %w", err)
 	}
 	now := s.o.Mono()
 	s.mu.Lock()
@@ -179,6 +175,25 @@ func (s *Store) publish(r *round) error {
 		s.wakeWriter()
 	}
 	s.afterRound(r)
+	return nil
+}
+
+// publishMetadata applies a round's metadata records, all at once: a request may
+// have changed thousands of topics.
+func (s *Store) publishMetadata(r *round) error {
+	var records [][]byte
+	for i := range r.items {
+		if m := r.items[i].meta; m != nil {
+			records = append(records, m)
+		}
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	if err := s.applyMetadata(records...); err != nil {
+		return err
+	}
+	s.refresh()
 	return nil
 }
 

@@ -60,7 +60,16 @@ func deletedRecord(id byte) []byte {
 
 func testTopic(id byte) TopicID { return TopicID{0: 0x70, 15: id} }
 
-func (m *testMeta) Apply(r []byte) error {
+func (m *testMeta) Apply(records ...[]byte) error {
+	for _, r := range records {
+		if err := m.apply(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *testMeta) apply(r []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch r[0] {

@@ -30,6 +30,12 @@ func topicOf(record []byte) (id TopicID, ok bool) {
 	return id, false
 }
 
+// storeKind says whether records of a kind are the store's own: Metadata does not
+// know them.
+func storeKind(kind byte) bool {
+	return kind == kindLogStart || kind == kindStart || kind == kindRecoveryPoint
+}
+
 // logStartRecord is a log start that was raised on demand.
 type logStartRecord struct {
 	id        TopicID

@@ -272,6 +272,7 @@ func (s *Store) openNew() error {
 			return fmt.Errorf("log: the first metadata of a new folder: %w", err)
 		}
 	}
+	s.refresh()
 	// Without kcoord.properties nothing of this counts, so one sync of the folder
 	// makes all names durable, that of the journal's first file.
 	if err := s.putSnapshot(s.snapshotNow(journal.First(), false)); err != nil {
@@ -396,5 +397,6 @@ func (s *Store) loadMetadata(sn *snapshot) error {
 			return fmt.Errorf("%s: %w", s.path(snapshotName), err)
 		}
 	}
+	s.refresh()
 	return nil
 }

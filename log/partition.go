@@ -16,7 +16,7 @@ type topic struct {
 // A topicTable is immutable: the flusher (and Open) replaces it as a whole.
 type topicTable struct {
 	byID map[TopicID]*topic
-	ids  []TopicID // in Metadata's order
+	ids  []TopicID // by name
 }
 
 // A Partition is one partition's log.

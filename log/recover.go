@@ -92,6 +92,7 @@ func (s *Store) scanJournal(found *replay) (tail journal.Tail, err error) {
 	if err != nil {
 		return tail, s.journalError(err)
 	}
+	s.refresh()
 	s.folder.Entries, s.folder.TornBytes = tail.Entries, int64(len(tail.Torn))
 	if len(tail.Torn) > 0 {
 		s.saveTorn(&tail)

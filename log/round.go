@@ -285,7 +285,7 @@ func (p *Partition) appendableLocked() error {
 }
 
 // AppendMetadata puts metadata records into the open round; they are copied.
-// Metadata.Apply is called for each, in order, when the round is durable, before
+// Metadata.Apply gets them, in order, when the round is durable, before
 // w (if not nil) and the round's other waiters are released; the partitions of
 // a new topic exist then. urgent records (those that free space) are taken even
 // when Admit refuses for space.

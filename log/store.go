@@ -2,7 +2,10 @@ package log
 
 import (
 	"io"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +29,8 @@ type Store struct {
 	mu rounds
 	// topics is replaced by Open and the flusher only.
 	topics atomic.Pointer[topicTable]
+	// changed waits for refresh. Owner: Open, then the flusher.
+	changed metadataChanges
 
 	flush flusher
 
@@ -107,7 +112,7 @@ func (s *Store) Partition(id TopicID, n int32) *Partition {
 	return t.partitions[n]
 }
 
-// EachPartition calls f for every partition, topics in Metadata's order.
+// EachPartition calls f for every partition, topics by name.
 func (s *Store) EachPartition(f func(p *Partition)) {
 	table := s.topics.Load()
 	for _, id := range table.ids {
@@ -153,32 +158,63 @@ func (s *Store) random(n int64) int64 {
 	return int64(v & math.MaxInt64 % uint64(n))
 }
 
-// applyMetadata applies one durable metadata record: the store's own kinds
-// here, all others by Metadata, after which the table of topics is brought up to
-// date. Callers: Open and the flusher.
-func (s *Store) applyMetadata(m []byte) error {
-	switch m[0] {
-	case kindLogStart:
-		r, err := parseLogStart(m)
-		if err != nil {
-			return err
+// applyMetadata applies durable metadata records, in order: all kinds but the
+// store's own by Metadata, in one go. What they mean for the store is noted in
+// s.changed; refresh does it. Callers: Open and the flusher.
+func (s *Store) applyMetadata(records ...[]byte) error {
+	others := records
+	if len(records) > 1 || len(records) == 1 && storeKind(records[0][0]) {
+		others = make([][]byte, 0, len(records))
+	}
+	for _, m := range records {
+		if m[0] == kindLogStart {
+			r, err := parseLogStart(m)
+			if err != nil {
+				return err
+			}
+			s.changed.logStarts = append(s.changed.logStarts, r)
 		}
+		if storeKind(m[0]) {
+			continue
+		}
+		if len(records) > 1 {
+			others = append(others, m)
+		}
+		if id, ok := topicOf(m); ok {
+			s.changed.topics = append(s.changed.topics, id)
+		} else if m[0] == kindConfigs {
+			s.changed.configs = true
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	return s.o.Metadata.Apply(others...)
+}
+
+// metadataChanges are what applied metadata records have changed and the store
+// does not show yet. However many they are, the table is copied once.
+type metadataChanges struct {
+	topics    []TopicID
+	configs   bool
+	logStarts []logStartRecord
+}
+
+// refresh brings the store up to date with the applied metadata.
+func (s *Store) refresh() {
+	c := s.changed
+	s.changed = metadataChanges{}
+	if len(c.topics) > 0 {
+		s.refreshTopics(c.topics)
+	}
+	if c.configs {
+		s.refreshConfigs()
+	}
+	for _, r := range c.logStarts {
 		if p := s.Partition(r.id, r.partition); p != nil {
 			p.raiseLogStart(r.offset)
 		}
-		return nil
-	case kindStart, kindRecoveryPoint:
-		return nil
 	}
-	if err := s.o.Metadata.Apply(m); err != nil {
-		return err
-	}
-	if id, ok := topicOf(m); ok {
-		s.refreshTopic(id)
-	} else if m[0] == kindConfigs {
-		s.refreshConfigs()
-	}
-	return nil
 }
 
 // raiseLogStart moves the log start up to offset and notes that it has to be
@@ -193,37 +229,49 @@ func (p *Partition) raiseLogStart(offset int64) {
 	p.s.wakeRetention()
 }
 
-// refreshTopic makes the table agree with Metadata about one topic.
-func (s *Store) refreshTopic(id TopicID) {
+// refreshTopics makes the table agree with Metadata about some topics.
+func (s *Store) refreshTopics(ids []TopicID) {
 	old := s.topics.Load()
-	info, ok := s.o.Metadata.Topic(id)
-	have := old.byID[id]
-	if !ok && have == nil {
-		return
-	}
-	table := &topicTable{byID: make(map[TopicID]*topic, len(old.byID)+1)}
-	for k, v := range old.byID {
-		table.byID[k] = v
-	}
-	switch {
-	case !ok:
-		delete(table.byID, id)
-	case have == nil:
-		table.byID[id] = s.newTopic(info)
-	default:
-		have.info.Store(&info)
-		table.byID[id] = have.grown(s, info)
-	}
-	s.o.Metadata.Topics(func(t TopicInfo) bool {
-		if table.byID[t.ID] != nil {
-			table.ids = append(table.ids, t.ID)
+	table := &topicTable{byID: maps.Clone(old.byID)}
+	var came []TopicID
+	var gone []*topic
+	for _, id := range ids {
+		info, ok := s.o.Metadata.Topic(id)
+		have := table.byID[id]
+		switch {
+		case ok && have == nil:
+			table.byID[id] = s.newTopic(info)
+			came = append(came, id)
+		case ok:
+			have.info.Store(&info)
+			table.byID[id] = have.grown(s, info)
+		case have != nil:
+			delete(table.byID, id)
+			gone = append(gone, have)
 		}
-		return true
-	})
-	s.topics.Store(table)
-	if !ok {
-		s.dropTopic(have)
 	}
+	table.ids = table.merged(old.ids, came)
+	s.topics.Store(table)
+	for _, t := range gone {
+		s.dropTopic(t)
+	}
+}
+
+// merged are the ids of old that are still there and those that came, by name.
+func (t *topicTable) merged(old, came []TopicID) []TopicID {
+	name := func(id TopicID) string { return t.byID[id].info.Load().Name }
+	slices.SortFunc(came, func(a, b TopicID) int { return strings.Compare(name(a), name(b)) })
+	ids := make([]TopicID, 0, len(t.byID))
+	for _, id := range old {
+		if t.byID[id] == nil {
+			continue
+		}
+		for len(came) > 0 && name(came[0]) < name(id) {
+			ids, came = append(ids, came[0]), came[1:]
+		}
+		ids = append(ids, id)
+	}
+	return append(ids, came...)
 }
 
 // refreshConfigs takes all topics' properties anew.

@@ -17,8 +17,8 @@ const MaxPartitions = 1_000_000
 // applied by one caller at a time, in the order of the journal; Load may be
 // called from anywhere.
 type State struct {
-	// published is nil from an applied record to the next Load: a start that
-	// replays many records copies the maps once.
+	// published is nil from applied records to the next Load: a start that replays
+	// many records copies the maps once.
 	published atomic.Pointer[Snapshot]
 
 	mu struct {
@@ -62,34 +62,44 @@ func (s *State) Load() *Snapshot {
 	return p
 }
 
-// Apply applies one metadata record. A record about a topic that does not
-// exist changes nothing: it was deleted since. The error says what is wrong
-// with the record and wraps ErrUnknownKind if its kind is not known; then
-// nothing has changed.
-func (s *State) Apply(record []byte) error {
+// Apply applies metadata records in order; no snapshot shows some of them only.
+// A record about a topic that does not exist changes nothing: it was deleted
+// since. The error says what is wrong with a record and wraps ErrUnknownKind if
+// its kind is not known; then that one and those behind it have changed nothing.
+func (s *State) Apply(records ...[]byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, record := range records {
+		if err := s.mu.next.apply(record); err != nil {
+			return err
+		}
+		s.published.Store(nil)
+	}
+	return nil
+}
+
+func (n *Snapshot) apply(record []byte) error {
 	if len(record) == 0 {
 		return fmt.Errorf("%w: no bytes", errMalformed)
 	}
 	kind := Kind(record[0])
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	r := &reader{b: record[1:]}
 	ok := false
 	switch kind {
 	case KindTopic:
-		ok = s.mu.next.applyTopic(r)
+		ok = n.applyTopic(r)
 	case KindDeleted:
 		if id := r.id(); r.done() {
-			s.mu.next.remove(id)
+			n.remove(id)
 			ok = true
 		}
 	case KindPartitions:
-		ok = s.mu.next.applyPartitions(r)
+		ok = n.applyPartitions(r)
 	case KindConfigs:
-		ok = s.mu.next.applyConfigs(r)
+		ok = n.applyConfigs(r)
 	case KindProducerIDs:
 		if next := r.int64(); r.done() && next >= 0 {
-			s.mu.next.producers = next
+			n.producers = next
 			ok = true
 		}
 	default:
@@ -98,7 +108,6 @@ func (s *State) Apply(record []byte) error {
 	if !ok {
 		return fmt.Errorf("%w: kind %d, %d bytes", errMalformed, kind, len(record))
 	}
-	s.published.Store(nil)
 	return nil
 }
 
