@@ -65,6 +65,7 @@ func (b *Broker) describeGroups(r *request, out []byte) ([]byte, netloop.Verdict
 			return done
 		})
 		if code != codeNone {
+			b.tellNotServed(sh, group, r)
 			pass.Response = kmsg.NewDescribeGroupsResponseGroup()
 			pass.Response.Group, pass.Response.ErrorCode = group, code
 		}

@@ -248,7 +248,7 @@ func (m *describing) topic(t *meta.Topic) kmsg.MetadataResponseTopic {
 		*p = kmsg.NewMetadataResponseTopicPartition()
 		p.Partition, p.Leader, p.LeaderEpoch = int32(i), m.b.nodeID, epoch
 		p.Replicas, p.ISR, p.OfflineReplicas = self, self, []int32{}
-		if part := m.b.store.Partition(log.TopicID(t.ID), int32(i)); part != nil && part.Err() != nil {
+		if part := m.b.store.Partition(log.TopicID(t.ID), int32(i)); part != nil && (part.Err() != nil || m.b.groupsFailed(t, i)) {
 			p.ErrorCode, p.Leader, p.ISR, p.OfflineReplicas = codeLeaderNotAvailable, -1, []int32{}, self
 		}
 	}

@@ -25,6 +25,7 @@ func (sh *shard) load(inflateMax int64) error {
 	if err != nil {
 		sh.mu.Lock()
 		sh.mu.state = shardFailed
+		sh.failed.Store(true)
 		sh.mu.Unlock()
 		return fmt.Errorf("loading partition %d of %s: %w", sh.index, offsetsTopic, err)
 	}

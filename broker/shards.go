@@ -55,6 +55,7 @@ type shard struct {
 	index     int32
 	partition *log.Partition
 	taken     atomic.Bool // somebody loads it or has
+	failed    atomic.Bool // mu.state is shardFailed, to be seen without the lock
 
 	// nextTimer is the earliest deadline of mu.timers, for the timer loop to read
 	// without the lock.
@@ -124,6 +125,7 @@ func (b *Broker) group(r *request, group string, out []byte) ([]byte, netloop.Ve
 	var after aftermath
 	out, verdict, code := sh.request(r, coordinator.MayWrite(r.message), out, &after)
 	if code != codeNone {
+		b.tellNotServed(sh, group, r)
 		return b.refuseGroup(r, code, out)
 	}
 	b.conclude(&after)
@@ -184,6 +186,7 @@ func (sh *shard) request(r *request, writes bool, out []byte, after *aftermath) 
 func (sh *shard) unlock() {
 	if p := recover(); p != nil {
 		sh.mu.state = shardFailed
+		sh.failed.Store(true)
 		sh.mu.Unlock()
 		sh.broker.fail(fmt.Errorf("partition %d of the offsets topic: panic: %v\n%s", sh.index, p, debug.Stack()))
 		return

@@ -54,7 +54,34 @@ func askHealth(address string) error {
 	if code := resp.(*kmsg.ListGroupsResponse).ErrorCode; code != 0 {
 		return fmt.Errorf("%s: groups are not served yet (error code %d)", address, code)
 	}
+	if err := askPartitions(c, address); err != nil {
+		return err
+	}
 	return askSpace(c, address)
+}
+
+// offsetsTopic is the topic whose partitions the groups are spread over.
+const offsetsTopic = "__consumer_offsets"
+
+// askPartitions asks whether every partition of groups is served.
+func askPartitions(c *client, address string) error {
+	name := offsetsTopic
+	req := kmsg.NewPtrMetadataRequest()
+	topic := kmsg.NewMetadataRequestTopic()
+	topic.Topic = &name
+	req.Topics = append(req.Topics, topic)
+	resp, err := c.ask(req)
+	if err != nil {
+		return fmt.Errorf("%s: %w", address, err)
+	}
+	for _, t := range resp.(*kmsg.MetadataResponse).Topics {
+		for _, p := range t.Partitions {
+			if p.ErrorCode != 0 {
+				return fmt.Errorf("%s: groups of partition %d of %s are not served (error code %d)", address, p.Partition, name, p.ErrorCode)
+			}
+		}
+	}
+	return nil
 }
 
 // askSpace asks whether writes are accepted.
