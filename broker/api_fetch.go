@@ -20,6 +20,9 @@ const (
 	freeFetchBytes = 1 << 20
 	// fetchBudgetBytes is that budget. When it is used up answers get shorter.
 	fetchBudgetBytes = 64 << 20
+	// crowdedFetchBytes is what takes the place of both while slow clients have nearly
+	// used up the memory for answers.
+	crowdedFetchBytes = 64 << 10
 )
 
 // A fetchPosition is what a fetch asks of one partition.
@@ -184,7 +187,10 @@ func (f *fetch) read(b *Broker, out []byte, last bool) ([]byte, bool) {
 		w.maxTopics, w.maxPartitions = f.shape()
 	}
 	w.begin(f.correlationID)
-	read := fetchReading{b: b, fetch: f, snapshot: snapshot, w: &w, minOne: true}
+	read := fetchReading{b: b, fetch: f, snapshot: snapshot, w: &w, minOne: true, free: freeFetchBytes}
+	if c, ok := f.session.conn.(netloop.CrowdedConn); ok && c.Crowded() {
+		read.free, read.crowded = crowdedFetchBytes, true
+	}
 	for i := range f.parts {
 		read.part(&f.parts[i])
 	}
@@ -255,6 +261,8 @@ type fetchReading struct {
 	w        *fetchWriter
 
 	bytes    int
+	free     int  // bytes that need no budget
+	crowded  bool // and there are no others
 	granted  int  // of the shared budget
 	minOne   bool // no records yet: the first batch is given whatever its size
 	urgent   bool // something that ends the wait
@@ -382,11 +390,11 @@ func (r *fetchReading) records(p *fetchPart) {
 // limit is how many bytes of a partition may be read.
 func (r *fetchReading) limit(p *fetchPart) int {
 	want := min(int(p.maxBytes), r.fetch.maxBytes-r.bytes)
-	room := freeFetchBytes + r.granted - r.bytes
-	if want > room {
+	room := r.free + r.granted - r.bytes
+	if want > room && !r.crowded {
 		more := min(want, int(p.partition.Size())) - max(room, 0)
 		r.granted += r.b.data.fetchBudget.take(more)
-		room = freeFetchBytes + r.granted - r.bytes
+		room = r.free + r.granted - r.bytes
 	}
 	return min(want, room)
 }

@@ -131,6 +131,11 @@ func TestFetchBudget(t *testing.T) {
 	if n := count(); n != 40 {
 		t.Errorf("%d batches, want all 40", n)
 	}
+	c.crowded = true
+	if n := count(); n != 1 {
+		t.Errorf("%d batches while memory for answers is short, want 1", n)
+	}
+	c.crowded = false
 	taken := b.data.fetchBudget.take(1 << 40)
 	if taken != fetchBudgetBytes {
 		t.Errorf("%d bytes are left of the budget after an answer, want all %d", taken, fetchBudgetBytes)

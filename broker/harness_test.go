@@ -66,6 +66,7 @@ type testConn struct {
 	id        uint64
 	loop      int
 	bulk      bool
+	crowded   bool
 	context   any
 	answers   chan []byte // in request order, without length prefix; closed on Close
 
@@ -86,6 +87,7 @@ func (c *testConn) Listener() string     { return "PLAINTEXT" }
 func (c *testConn) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9092} }
 func (c *testConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 5000} }
 func (c *testConn) Bulk() bool           { return c.bulk }
+func (c *testConn) Crowded() bool        { return c.crowded }
 func (c *testConn) Context() any         { return c.context }
 func (c *testConn) SetContext(x any)     { c.context = x }
 

@@ -33,6 +33,9 @@ func (b *budget) add(n int) {
 
 func (b *budget) over() bool { return b.used.Load() > b.limit }
 
+// crowded reports that little is left: what can do with less should.
+func (b *budget) crowded() bool { return b.used.Load() > b.limit/4*3 }
+
 func (b *budget) wake() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

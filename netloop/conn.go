@@ -35,8 +35,11 @@ func (c *conn) Listener() string     { return c.listener }
 func (c *conn) LocalAddr() net.Addr  { return c.local }
 func (c *conn) RemoteAddr() net.Addr { return c.remote }
 func (c *conn) Bulk() bool           { return c.stream.Load() != nil }
+func (c *conn) Crowded() bool        { return c.server.output.crowded() }
 func (c *conn) Context() any         { return c.context }
 func (c *conn) SetContext(v any)     { c.context = v }
+
+var _ CrowdedConn = (*conn)(nil)
 
 // peerAddress returns the address that connections are counted under.
 func peerAddress(a net.Addr) netip.Addr {

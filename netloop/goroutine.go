@@ -18,6 +18,11 @@ const (
 	gather = 256 << 10
 	// largeAnswer is sent from where it lies, without copying it.
 	largeAnswer = 64 << 10
+	// connOutput is how many bytes of answers a connection may have waiting before no
+	// further frame of it is applied, crowdedOutput the same while the answers of all
+	// connections are about to use up their budget.
+	connOutput    = 4 << 20
+	crowdedOutput = 16 << 10
 )
 
 // A stream is a connection on the goroutine transport. One goroutine (run) reads,
@@ -38,6 +43,9 @@ type stream struct {
 		lingering bool
 		closed    bool
 		why       error
+		// sending is what of the answers taken off the slots is still counted in the
+		// server's output budget.
+		sending int
 	}
 	// gone is closed when mu.closed is set.
 	gone chan struct{}
@@ -62,15 +70,21 @@ type stream struct {
 	pending []byte
 	failed  error
 
-	// wasQueued belongs to the reaper: what queued said when it looked last.
+	// These belong to the reaper: what queued and taken said when it looked last, and
+	// by how much taken has grown since the time before.
 	wasQueued int
+	wasTaken  int64
+	lately    int64
 
 	// Nanoseconds of the server's clock, for the reaper; zero: does not apply.
 	active      atomic.Int64 // a byte came or went
 	frameSince  atomic.Int64 // an unfinished frame waits for its next byte
 	writeSince  atomic.Int64 // a write has made no progress since
+	writeBegan  atomic.Int64
 	lingerSince atomic.Int64
 	passSince   atomic.Int64 // the stream has the input budget's pass
+
+	taken atomic.Int64 // bytes that the kernel took of all writes
 }
 
 func newStream(c *conn, rw io.ReadWriteCloser) *stream {
@@ -184,8 +198,11 @@ func (st *stream) apply() bool {
 func (st *stream) admit() bool {
 	c, s := st.c, st.c.server
 	for {
-		if s.output.over() {
-			if !st.flush() || !s.output.wait(st.gone) {
+		most := connOutput
+		if s.output.crowded() {
+			// Who has nothing queued goes on, whatever slow peers leave lying.
+			most = crowdedOutput
+			if !st.flush() || s.output.over() && !s.output.wait(st.gone) {
 				return false
 			}
 		}
@@ -195,12 +212,14 @@ func (st *stream) admit() bool {
 			st.flush()
 			return false
 		}
-		blocked := c.slots.held || c.slots.owed() >= s.limits.OwedAnswers || st.mu.writing && !st.mine
+		blocked := c.slots.held || c.slots.owed() >= s.limits.OwedAnswers || c.slots.bytes > most || st.mu.writing && !st.mine
 		if !blocked {
 			st.mu.Unlock()
 			return true
 		}
-		if st.mine { // nothing may wait for this goroutine while it waits
+		// Nothing may wait for this goroutine while it waits: neither what it has, nor
+		// answers that were completed before the handler had returned.
+		if st.mine || c.slots.ready() && !st.mu.writing {
 			st.mu.Unlock()
 			if !st.flush() {
 				return false
@@ -280,6 +299,7 @@ func (st *stream) flush() bool {
 		}
 		st.mu.writing, st.mine = true, true
 	}
+	st.mu.sending = len(st.out)
 	st.mu.Unlock()
 	st.out = st.send(st.out)
 	st.mine = false
@@ -334,7 +354,7 @@ func (st *stream) send(out []byte) []byte {
 			st.mu.Lock()
 		}
 		if st.mu.closed || !c.slots.ready() {
-			st.mu.writing = false
+			st.mu.writing, st.mu.sending = false, 0
 			st.mu.changed.Broadcast()
 			stopped := st.stoppedLocked()
 			st.mu.Unlock()
@@ -352,6 +372,7 @@ func (st *stream) send(out []byte) []byte {
 			out, last = c.slots.pop(out, gather)
 		}
 		released = before - c.slots.bytes
+		st.mu.sending = released
 		st.mu.Unlock()
 		if ok {
 			if err := st.write(large); err != nil {

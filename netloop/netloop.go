@@ -61,6 +61,15 @@ type Conn interface {
 	SetContext(any)
 }
 
+// A CrowdedConn is a Conn that tells when memory for answers is short. Those of a
+// Server are.
+type CrowdedConn interface {
+	Conn
+	// Crowded reports that the answers waiting to be sent to all peers are near
+	// Limits.OutputBytes: a handler that can should answer with less.
+	Crowded() bool
+}
+
 // A Handler is called for one connection at a time: never concurrently for the
 // same Conn, but concurrently for different ones. On an event loop no call may
 // block or take more than about a millisecond: all connections of the loop wait.

@@ -89,6 +89,7 @@ var (
 	ErrFrameRefused       = errors.New("frame refused by its first bytes")
 	ErrFrameStalled       = errors.New("no byte of an unfinished frame in time")
 	ErrWriteStalled       = errors.New("peer took no byte of its answers in time")
+	ErrCrowded            = errors.New("slowest of many while memory was short")
 	ErrIdle               = errors.New("idle")
 	ErrPanic              = errors.New("handler panicked")
 	ErrClosedByHandler    = errors.New("closed by the handler")

@@ -24,6 +24,7 @@ func (s *Server) reapEvery(tick time.Duration) {
 	t := time.NewTicker(tick)
 	defer t.Stop()
 	var streams []*stream
+	var slow relief
 	for {
 		select {
 		case <-s.ended:
@@ -40,6 +41,7 @@ func (s *Server) reapEvery(tick time.Duration) {
 				st.trim(now)
 			}
 		}
+		slow.relieve(s, streams, now)
 		clear(streams)
 		s.reapLoops()
 	}
@@ -49,6 +51,8 @@ func (s *Server) reapEvery(tick time.Duration) {
 // kernel: the kernel lets the write go on only when a third of its buffer is free,
 // and that can be more than a slow peer takes in Limits.WriteStall.
 func (st *stream) watchWrite(now int64) {
+	taken := st.taken.Load()
+	st.lately, st.wasTaken = taken-st.wasTaken, taken
 	since := st.writeSince.Load()
 	if since == 0 || since == now {
 		return

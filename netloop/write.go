@@ -10,8 +10,9 @@ func (st *stream) write(b []byte) error {
 	if len(b) == 0 {
 		return nil
 	}
-	st.progress()
-	defer st.writeSince.Store(0)
+	st.progress(0)
+	st.writeBegan.Store(st.writeSince.Load())
+	defer st.written()
 	if st.raw == nil {
 		return st.writeChunks(b)
 	}
@@ -31,13 +32,19 @@ func (st *stream) writeChunks(b []byte) error {
 			return err
 		}
 		b = b[n:]
-		st.progress()
+		st.progress(n)
 	}
 	return nil
 }
 
-// progress notes that the peer took bytes, or is about to be given the first.
-func (st *stream) progress() {
+func (st *stream) written() {
+	st.writeSince.Store(0)
+	st.writeBegan.Store(0)
+}
+
+// progress notes that the peer took n bytes, or is about to be given the first.
+func (st *stream) progress(n int) {
+	st.taken.Add(int64(n))
 	now := st.c.server.now()
 	st.writeSince.Store(now)
 	st.active.Store(now)

@@ -49,7 +49,7 @@ func (st *stream) writeSome(fd uintptr) bool {
 		n, err := unix.Write(int(fd), st.pending)
 		if n > 0 {
 			st.pending = st.pending[n:]
-			st.progress()
+			st.progress(n)
 		}
 		switch err {
 		case nil, unix.EINTR:
