@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/kcoord/kcoord/netloop"
@@ -228,12 +229,9 @@ func (b *Broker) badHeader(s *session, h wire.Header, err error, out []byte) ([]
 	if errors.Is(err, wire.ErrUnsupportedVersion) && h.Key == wire.KeyApiVersions {
 		return wire.AppendUnsupportedVersion(out, h.CorrelationID), netloop.Answered
 	}
+	if errors.Is(err, wire.ErrUnsupportedVersion) {
+		err = fmt.Errorf("%w: %d of API key %d", err, h.Version, h.Key)
+	}
 	b.malformed(s, err)
 	return out, netloop.Close
-}
-
-// malformed notes a request that closes its connection.
-func (b *Broker) malformed(s *session, err error) {
-	b.metrics.malformed.Add(1)
-	b.logger.Debug().Str("peer", s.host).Err(err).Msg("request refused, connection closed")
 }

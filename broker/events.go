@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -203,8 +204,13 @@ func (b *Broker) storeEvents() log.Events {
 func (b *Broker) transportEvents() netloop.Events {
 	return netloop.Events{
 		Accepted: func(netloop.Conn) { b.metrics.accepted.Add(1) },
-		Closed:   func(netloop.Conn, error) { b.metrics.closed.Add(1) },
-		Moved:    func(_ netloop.Conn, why netloop.MoveReason) { b.metrics.moved[why].Add(1) },
+		Closed: func(c netloop.Conn, err error) {
+			b.metrics.closed.Add(1)
+			if refused := (*netloop.FrameError)(nil); err != nil && errors.As(err, &refused) {
+				b.refusedFrame(c, refused)
+			}
+		},
+		Moved: func(_ netloop.Conn, why netloop.MoveReason) { b.metrics.moved[why].Add(1) },
 		Refused: func(listener string, remote net.Addr, err error) {
 			b.metrics.refused.Add(1)
 			if e := b.warn("connection refused"); e != nil {
@@ -224,6 +230,10 @@ func (b *Broker) transportEvents() netloop.Events {
 			}
 			e.Msg("a request panicked, its connection is closed")
 		},
-		Library: func(level, message string) { b.logger.Debug().Str("level", level).Msg(message) },
+		Library: func(severity, message string) {
+			if e := b.warn("network library"); e != nil {
+				e.Str("severity", severity).Msg(message)
+			}
+		},
 	}
 }

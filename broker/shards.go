@@ -388,6 +388,9 @@ func (sh *shard) event(ev coordinator.Event) bool {
 	var after aftermath
 	ev.Mono, ev.Wall = sh.broker.time.now()
 	ok := sh.eventLocking(ev, &after)
+	if ev.Kind == coordinator.EventUnload {
+		after.transitions = nil // every group ends, with the process: no news
+	}
 	sh.broker.conclude(&after)
 	return ok
 }

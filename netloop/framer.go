@@ -1,6 +1,9 @@
 package netloop
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 const (
 	prefixBytes = 4
@@ -19,18 +22,43 @@ func (c *conn) frameSize(b []byte) (int, error) {
 	}
 	n := int(int32(binary.BigEndian.Uint32(b)))
 	if n < c.server.limits.MinFrameBytes {
-		return 0, ErrFrameTooShort
+		return 0, refuseFrame(ErrFrameTooShort, b[:prefixBytes])
 	}
 	if len(b) < headBytes {
 		return 0, nil
 	}
 	switch limit := c.server.options.Handler.FrameLimit([headBytes]byte(b)); {
 	case limit <= 0:
-		return 0, ErrFrameRefused
+		return 0, refuseFrame(ErrFrameRefused, b)
 	case n > limit:
-		return 0, ErrFrameTooLong
+		return 0, refuseFrame(ErrFrameTooLong, b)
 	}
 	return prefixBytes + n, nil
+}
+
+// A FrameError says that a frame was refused by its first bytes: ErrFrameTooShort,
+// ErrFrameTooLong or ErrFrameRefused.
+type FrameError struct {
+	// Head is the length prefix and the next two bytes, which are zero if the frame is
+	// too short.
+	Head [headBytes]byte
+	// Err is the reason.
+	Err error
+}
+
+// Error says it in one line.
+func (e *FrameError) Error() string { return fmt.Sprintf("%v (it begins with %x)", e.Err, e.Head) }
+
+// Unwrap gives the reason.
+func (e *FrameError) Unwrap() error { return e.Err }
+
+// Length is what the length prefix says.
+func (e *FrameError) Length() int32 { return int32(binary.BigEndian.Uint32(e.Head[:])) }
+
+func refuseFrame(why error, b []byte) error {
+	e := &FrameError{Err: why}
+	copy(e.Head[:], b)
+	return e
 }
 
 // input keeps what was read and not applied yet. It has one owner at a time.

@@ -293,7 +293,8 @@ func (b *bell) close() {
 	}
 }
 
-// libraryLog hands what the library logs to an event.
+// libraryLog hands the library's warnings and errors to an event. That it starts and
+// stops is no news.
 type libraryLog struct{ tell func(level, message string) }
 
 func (l libraryLog) log(level, format string, args []any) {
@@ -302,8 +303,9 @@ func (l libraryLog) log(level, format string, args []any) {
 	}
 }
 
-func (l libraryLog) Debugf(format string, args ...any) { l.log("debug", format, args) }
-func (l libraryLog) Infof(format string, args ...any)  { l.log("info", format, args) }
+func (libraryLog) Debugf(string, ...any) {}
+func (libraryLog) Infof(string, ...any)  {}
+
 func (l libraryLog) Warnf(format string, args ...any)  { l.log("warn", format, args) }
 func (l libraryLog) Errorf(format string, args ...any) { l.log("error", format, args) }
 func (l libraryLog) Fatalf(format string, args ...any) { l.log("fatal", format, args) }

@@ -49,7 +49,8 @@ type Events struct {
 	// Panicked: a callback of the handler panicked; the connection (nil if there is
 	// none) is closed.
 	Panicked func(c Conn, value any, stack []byte)
-	// Library: the network library had something to say. With several servers in
+	// Library: the network library had something to say, at level "warn", "error" or
+	// "fatal". With several servers in
 	// one process only the last one started is told.
 	Library func(level, message string)
 }
