@@ -26,8 +26,19 @@ type configKey struct {
 // its way to the journal for a while; whoever changes the same resource meanwhile
 // goes on from it.
 type configEditor struct {
-	mu      sync.Mutex
-	pending map[configKey]*pendingConfigs
+	// serial is held from the check of a change to its append, so that the journal
+	// has changes in the order in which they were checked.
+	serial sync.Mutex
+	// rebuilding is held while the configuration is made anew: a later one is never
+	// replaced by an earlier one.
+	rebuilding sync.Mutex
+
+	// mu guards what is on its way. The flusher takes it: it is held for moments, and
+	// nothing is locked under it.
+	mu struct {
+		sync.Mutex
+		pending map[configKey]*pendingConfigs
+	}
 }
 
 type pendingConfigs struct {
@@ -41,13 +52,19 @@ func (b *Broker) incrementalAlterConfigs(r *request, out []byte) ([]byte, netloo
 	resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
 	var records [][]byte
 	var changed []configKey
-	b.configs.mu.Lock()
-	defer b.configs.mu.Unlock()
+	twice := duplicates(req.Resources, alteredKey)
+	b.configs.serial.Lock()
+	defer b.configs.serial.Unlock()
 	for i := range req.Resources {
 		asked := &req.Resources[i]
+		key := alteredKey(asked)
 		one := kmsg.NewIncrementalAlterConfigsResponseResource()
 		one.ResourceType, one.ResourceName = asked.ResourceType, asked.ResourceName
-		next, code, message := b.alteredLocked(req, asked)
+		var next []meta.Config
+		code, message := codeInvalidRequest, "Each resource must appear at most once."
+		if twice[key] == 0 {
+			next, code, message = b.altered(key, asked)
+		}
 		if one.ErrorCode = code; code != codeNone {
 			one.ErrorMessage = &message
 		}
@@ -55,42 +72,60 @@ func (b *Broker) incrementalAlterConfigs(r *request, out []byte) ([]byte, netloo
 		if code != codeNone || req.ValidateOnly {
 			continue
 		}
-		key := configKey{meta.ResourceType(asked.ResourceType), asked.ResourceName}
 		records = append(records, meta.AppendConfigs(nil, key.typ, key.name, next))
-		b.configs.pendLocked(key, next)
+		b.configs.pend(key, next)
 		changed = append(changed, key)
 	}
 	if len(records) == 0 {
 		return r.answer(out, resp)
 	}
 	// The answer goes with the waiter: what was changed has to hold before it leaves.
+	// Making that so takes longer than the flusher may be kept.
 	answer := r.respond(nil, resp)
 	conn, slot := r.session.conn, r.slot
 	w := log.Waiter{At: neverLate, Conn: wakeUp(func() {
 		b.configs.settled(changed)
-		b.rebuildConfig()
-		b.release.complete(netloop.Completion{Conn: conn, Slot: slot, Answer: answer})
+		b.pool.submit(func() {
+			b.rebuildConfig()
+			b.release.complete(netloop.Completion{Conn: conn, Slot: slot, Answer: answer})
+		})
 	})}
 	if err := b.store.AppendMetadata(records, &w, false); err != nil {
-		for _, key := range changed {
-			b.configs.settleLocked(key)
-		}
+		b.configs.settled(changed)
 		return r.refuse(out, codeStorageError)
 	}
 	return out, netloop.Later
 }
 
-func (e *configEditor) pendLocked(key configKey, configs []meta.Config) {
-	if e.pending == nil {
-		e.pending = make(map[configKey]*pendingConfigs)
+func alteredKey(asked *kmsg.IncrementalAlterConfigsRequestResource) configKey {
+	return configKey{meta.ResourceType(asked.ResourceType), asked.ResourceName}
+}
+
+func (e *configEditor) pend(key configKey, configs []meta.Config) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.mu.pending == nil {
+		e.mu.pending = make(map[configKey]*pendingConfigs)
 	}
-	p := e.pending[key]
+	p := e.mu.pending[key]
 	if p == nil {
 		p = &pendingConfigs{}
-		e.pending[key] = p
+		e.mu.pending[key] = p
 	}
 	p.configs = configs
 	p.changes++
+}
+
+// currentConfigs are a resource's properties with the changes that are on their way.
+func (b *Broker) currentConfigs(key configKey) []meta.Config {
+	b.configs.mu.Lock()
+	p := b.configs.mu.pending[key]
+	if p != nil {
+		defer b.configs.mu.Unlock()
+		return p.configs
+	}
+	b.configs.mu.Unlock()
+	return b.meta.Load().Configs(key.typ, key.name) // loaded after that look: what is settled is in it
 }
 
 // settled notes that changes are durable and applied.
@@ -98,51 +133,33 @@ func (e *configEditor) settled(keys []configKey) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, key := range keys {
-		e.settleLocked(key)
-	}
-}
-
-func (e *configEditor) settleLocked(key configKey) {
-	p := e.pending[key]
-	if p.changes--; p.changes == 0 {
-		delete(e.pending, key)
-	}
-}
-
-// alteredLocked is what a resource's properties are after the asked changes, or
-// why they cannot be made.
-func (b *Broker) alteredLocked(req *kmsg.IncrementalAlterConfigsRequest, asked *kmsg.IncrementalAlterConfigsRequestResource) (_ []meta.Config, code int16, message string) {
-	same := 0
-	for i := range req.Resources {
-		if req.Resources[i].ResourceType == asked.ResourceType && req.Resources[i].ResourceName == asked.ResourceName {
-			same++
+		p := e.mu.pending[key]
+		if p.changes--; p.changes == 0 {
+			delete(e.mu.pending, key)
 		}
 	}
-	if same > 1 {
-		return nil, codeInvalidRequest, "Each resource must appear at most once."
-	}
-	snap := b.meta.Load()
-	if code, message = b.checkAltered(snap, asked.ResourceType, asked.ResourceName); code != codeNone {
+}
+
+// altered is what a resource's properties are after the asked changes, or why
+// they cannot be made.
+func (b *Broker) altered(key configKey, asked *kmsg.IncrementalAlterConfigsRequestResource) (_ []meta.Config, code int16, message string) {
+	if code, message = b.checkAltered(b.meta.Load(), asked.ResourceType, asked.ResourceName); code != codeNone {
 		return nil, code, message
 	}
-	key := configKey{meta.ResourceType(asked.ResourceType), asked.ResourceName}
-	current := snap.Configs(key.typ, key.name)
-	if p := b.configs.pending[key]; p != nil {
-		current = p.configs
-	}
-	set := asMap(current)
-	var named []string
+	set := asMap(b.currentConfigs(key))
+	named := make(map[string]bool, len(asked.Configs))
 	for i := range asked.Configs {
 		c := &asked.Configs[i]
-		if slices.Contains(named, c.Name) {
+		if named[c.Name] {
 			return nil, codeInvalidRequest, "Error due to duplicate config keys"
 		}
-		named = append(named, c.Name)
-		if code, message = alterOne(set, b.propertyFinder(key.typ), b.currentValue(key, c.Name, set), c); code != codeNone {
+		named[c.Name] = true
+		current := func() string { return b.currentValue(key, c.Name, set) }
+		if code, message = alterOne(set, b.propertyFinder(key.typ), current, c); code != codeNone {
 			return nil, code, message
 		}
 	}
-	if code, message = b.checkConfigs(key, set, named); code != codeNone {
+	if code, message = b.checkConfigs(key, set, asked.Configs); code != codeNone {
 		return nil, code, message
 	}
 	return asList(set), codeNone, ""
@@ -224,7 +241,7 @@ func (b *Broker) currentValue(key configKey, name string, set map[string]string)
 }
 
 // alterOne makes one change to set.
-func alterOne(set map[string]string, find func(string) (*config.Property, bool), current string, c *kmsg.IncrementalAlterConfigsRequestResourceConfig) (code int16, message string) {
+func alterOne(set map[string]string, find func(string) (*config.Property, bool), current func() string, c *kmsg.IncrementalAlterConfigsRequestResourceConfig) (code int16, message string) {
 	if c.Op == kmsg.IncrementalAlterConfigOpDelete {
 		delete(set, c.Name)
 		return codeNone, ""
@@ -243,7 +260,7 @@ func alterOne(set map[string]string, find func(string) (*config.Property, bool),
 	if !known || p.Type != config.List {
 		return codeInvalidConfig, fmt.Sprintf("Can't %s to key %s because its type is not LIST.", c.Op, c.Name)
 	}
-	words := config.SplitList(current)
+	words := config.SplitList(current())
 	for _, word := range config.SplitList(*c.Value) {
 		at := slices.Index(words, word)
 		switch {
@@ -266,7 +283,7 @@ func alterOne(set map[string]string, find func(string) (*config.Property, bool),
 const maxConfigValue = 1<<15 - 1
 
 // checkConfigs tells whether all of a resource's properties are valid together.
-func (b *Broker) checkConfigs(key configKey, set map[string]string, named []string) (code int16, message string) {
+func (b *Broker) checkConfigs(key configKey, set map[string]string, asked []kmsg.IncrementalAlterConfigsRequestResourceConfig) (code int16, message string) {
 	c := b.config.Load()
 	var err error
 	switch key.typ {
@@ -275,7 +292,8 @@ func (b *Broker) checkConfigs(key configKey, set map[string]string, named []stri
 	case meta.ResourceGroup:
 		err = c.CheckGroup(set)
 	default:
-		for _, name := range named {
+		for i := range asked {
+			name := asked[i].Name
 			if p, ok := config.Find(name); ok && (p.Mode == config.ReadOnly || key.name == "" && p.Mode == config.PerBroker) {
 				return codeInvalidRequest, fmt.Sprintf("Cannot update these configs dynamically: [%s]", name)
 			}
@@ -304,6 +322,8 @@ const maxOffsetsBatch = 64 << 20
 // rebuildConfig makes the configuration that holds from now on out of the
 // settings given at the start and those kept in metadata.
 func (b *Broker) rebuildConfig() {
+	b.configs.rebuilding.Lock()
+	defer b.configs.rebuilding.Unlock()
 	snap := b.meta.Load()
 	c := b.static
 	for _, layer := range []struct {

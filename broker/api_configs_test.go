@@ -170,8 +170,8 @@ func TestAlterConfigsRefused(t *testing.T) {
 	if r := ask[*kmsg.IncrementalAlterConfigsResponse](t, c, tried).Resources[0]; r.ErrorCode != 0 {
 		t.Errorf("only validated: %+v", r)
 	}
-	if set := b.meta.Load().Topic("t").Configs; len(set) != 0 || len(b.configs.pending) != 0 {
-		t.Errorf("something was set: %v, pending %v", set, b.configs.pending)
+	if set := b.meta.Load().Topic("t").Configs; len(set) != 0 || len(b.configs.mu.pending) != 0 {
+		t.Errorf("something was set: %v, pending %v", set, b.configs.mu.pending)
 	}
 }
 

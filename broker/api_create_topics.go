@@ -88,8 +88,8 @@ func (r *request) commit(b *Broker, change *topicChange, out []byte, resp kmsg.R
 }
 
 // duplicates returns the names that occur more than once, with their number.
-func duplicates[T any](list []T, name func(*T) string) map[string]int {
-	count := make(map[string]int, len(list))
+func duplicates[T any, K comparable](list []T, name func(*T) K) map[K]int {
+	count := make(map[K]int, len(list))
 	for i := range list {
 		count[name(&list[i])]++
 	}

@@ -4,7 +4,9 @@ package broker
 // below it; none is held across file or network operations.
 //
 //	1. releaser.mu        completions sorted by loop; taken by the flusher, which calls wakeUps under it
-//	2. configEditor.mu    changes of properties, until they are in the open round
+//	2. topicAdmin.serial, configEditor.serial   changes of topics or properties, from their check until they
+//	                      are in the open round; the flusher takes neither. Leaves beside them:
+//	                      configEditor.rebuilding, and the mu of both, which the flusher takes for moments
 //	3. shard.mu           one coordinator shard: its groups, tokens, timers. Never two shards at a time.
 //	4. gathering.mu       the parts of one answer that several shards give
 //	5. the store's locks  a partition's, then the journal round's (copying into the open round)
