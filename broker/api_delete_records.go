@@ -33,6 +33,10 @@ func (b *Broker) deleteRecords(r *request, out []byte) ([]byte, netloop.Verdict)
 			}
 			if code == 0 {
 				ap.LowWatermark, code = all.deleteRecords(p, rt.Partitions[j].Offset)
+				if code == 0 && b.tellsRequests {
+					b.logger.Debug().Str("topic", rt.Topic).Int32("partition", ap.Partition).Int64("low", ap.LowWatermark).
+						Str("client", r.clientID).Str("peer", r.session.host).Msg("records deleted")
+				}
 			}
 			ap.ErrorCode = code
 		}

@@ -18,8 +18,12 @@ func (m *metalog) Apply(records ...[]byte) error {
 	if b.isOpen() {
 		deleted = deletedTopics(b.meta.Load(), records)
 	}
+	before := b.meta.Load()
 	if err := b.meta.Apply(records...); err != nil {
 		return err
+	}
+	if b.tellsRequests && b.isOpen() {
+		b.tellMetadata(before, records)
 	}
 	b.data.topics.applied(records)
 	if len(deleted) > 0 {

@@ -90,6 +90,7 @@ type aftermath struct {
 	done        []netloop.Completion
 	transitions []coordinator.Transition
 	expiries    []coordinator.Expiry
+	offsets     *offsetsChanged // nil: nothing to tell
 }
 
 // shardFor returns the shard that owns a group, nil before the folder is open.
@@ -276,6 +277,9 @@ func (sh *shard) settleLocked(r *request, own coordinator.Token, out []byte, aft
 				out, verdict = r.await(sh.partition, reply.DependsOn, out)
 			}
 			answered = true
+			if sh.broker.tellsRequests {
+				after.offsets = adminOffsets(r, reply.Response)
+			}
 			continue
 		}
 		sh.unparkLocked(reply, after)
@@ -342,6 +346,9 @@ func (b *Broker) conclude(after *aftermath) {
 	}
 	for i := range after.expiries {
 		b.tellExpiry(&after.expiries[i])
+	}
+	if after.offsets != nil {
+		b.tellOffsets(after.offsets)
 	}
 }
 
