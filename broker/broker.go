@@ -181,9 +181,14 @@ func (b *Broker) newTransport() (Transport, error) {
 	}
 	v := b.values()
 	quarter := b.memoryBudget()
+	largest := 0 // message
+	if topic, err := b.static.Topic(nil); err == nil {
+		largest = int(topic.MaxMessageBytes)
+	}
 	return netloop.New(netloop.Options{Handler: b, GoroutineOnly: b.options.GoroutineOnly, Events: b.transportEvents(), Limits: netloop.Limits{
 		Idle: v.ConnectionsMaxIdle, InputBytes: quarter, OutputBytes: quarter,
-		Conns: maxConnections(v.MaxConnections, descriptorLimit()), ConnsPerAddress: v.MaxConnectionsPerIP,
+		LargeFrameBytes: max(1<<20, largest) + maxLoopFrame,
+		Conns:           maxConnections(v.MaxConnections, descriptorLimit()), ConnsPerAddress: v.MaxConnectionsPerIP,
 	}})
 }
 

@@ -61,8 +61,10 @@ type stream struct {
 	// lastFirst: the connection ends behind what is in out.
 	lastFirst bool
 	eof       bool
-	// counted is what of the input is in the server's budget.
-	counted int
+	// countedLarge is what of the input is in the server's budget for large frames,
+	// pass the budget whose pass the stream has, while passSince says so.
+	countedLarge int
+	pass         *budget
 
 	// These belong to whoever holds mu.writing.
 	raw     syscall.RawConn // nil: progress is seen per chunk only
@@ -82,7 +84,10 @@ type stream struct {
 	writeSince  atomic.Int64 // a write has made no progress since
 	writeBegan  atomic.Int64
 	lingerSince atomic.Int64
-	passSince   atomic.Int64 // the stream has the input budget's pass
+	passSince   atomic.Int64 // the stream has an input budget's pass
+	frameBegan  atomic.Int64 // a frame is unfinished, whoever waits
+	frameSize   atomic.Int64 // of that frame, zero if not known
+	counted     atomic.Int64 // what of the input is in the server's budget
 
 	taken atomic.Int64 // bytes that the kernel took of all writes
 }
@@ -185,6 +190,9 @@ func (st *stream) apply() bool {
 			return st.flush()
 		}
 		st.dropPass()
+		if st.frameBegan.Load() != 0 {
+			st.frameBegan.Store(0)
+		}
 		if !st.admit() || !st.give(frame) {
 			return false
 		}
@@ -443,6 +451,12 @@ func (st *stream) fill() bool {
 	}
 	s.buffers.put(st.out) // empty: everything was flushed
 	st.out = nil
+	if st.c.in.waiting() > 0 {
+		st.frameSize.Store(int64(st.c.in.size))
+		if st.frameBegan.Load() == 0 {
+			st.frameBegan.Store(s.now())
+		}
+	}
 	space, ok := st.space()
 	if !ok {
 		return false
@@ -489,13 +503,8 @@ func (st *stream) space() (space []byte, ok bool) {
 		in.b = s.buffers.get(st.ahead)
 		st.count()
 	}
-	if in.size > maxReadAhead && s.input.over() {
-		if !s.input.waitOrPass(st, st.gone) {
-			return nil, false
-		}
-		if s.input.holds(st) && st.passSince.Load() == 0 {
-			st.passSince.Store(s.now())
-		}
+	if in.size > maxReadAhead && !st.mayGrow() {
+		return nil, false
 	}
 	if len(in.b) == cap(in.b) {
 		in.room(&s.buffers, max(1, st.ahead))
@@ -504,14 +513,43 @@ func (st *stream) space() (space []byte, ok bool) {
 	return in.b[len(in.b):cap(in.b)], true
 }
 
+// mayGrow waits until the unfinished frame may take more memory; false: the connection
+// is closed.
+func (st *stream) mayGrow() bool {
+	s := st.c.server
+	b := &s.input
+	if st.c.in.size > s.limits.LargeFrameBytes {
+		b = &s.large
+	}
+	if !b.over() {
+		return true
+	}
+	if !b.waitOrPass(st, st.gone) {
+		return false
+	}
+	if st.passSince.Load() == 0 && b.holds(st) {
+		st.pass = b
+		st.passSince.Store(s.now())
+	}
+	return true
+}
+
 // count brings the input budget up to what is held.
 func (st *stream) count() {
 	held := cap(st.c.in.b)
 	if held == smallRead {
 		held = 0
 	}
-	st.c.server.input.add(held - st.counted)
-	st.counted = held
+	large, s := 0, st.c.server
+	if st.c.in.size > s.limits.LargeFrameBytes {
+		large = held
+	}
+	if more := held - int(st.counted.Load()); more != 0 {
+		s.input.add(more)
+		st.counted.Store(int64(held))
+	}
+	s.large.add(large - st.countedLarge)
+	st.countedLarge = large
 }
 
 // settleInput gives the input buffer back, and with it what it had of the budget.
@@ -525,7 +563,7 @@ func (st *stream) settleInput() {
 func (st *stream) dropPass() {
 	if st.passSince.Load() != 0 {
 		st.passSince.Store(0)
-		st.c.server.input.drop(st)
+		st.pass.drop(st)
 	}
 }
 

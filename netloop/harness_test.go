@@ -274,6 +274,9 @@ func (w *world) finish() {
 	if in, out := w.server.input.used.Load(), w.server.output.used.Load(); in != 0 || out != 0 {
 		w.t.Errorf("after Stop the budgets hold %d bytes of input and %d of output", in, out)
 	}
+	if n := w.server.large.used.Load(); n != 0 {
+		w.t.Errorf("after Stop %d bytes of large frames are counted", n)
+	}
 	if n := w.server.mu.open; n != 0 {
 		w.t.Errorf("after Stop %d connections are counted", n)
 	}

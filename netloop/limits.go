@@ -31,8 +31,13 @@ type Limits struct {
 	// Default 256 MiB each; the caller lowers them to a quarter of its memory.
 	InputBytes  int64
 	OutputBytes int64
-	// FrameStall is how long an unfinished frame may wait for its next byte.
-	// Default 30 s.
+	// LargeFrameBytes is what a frame may have for room to be kept for it: longer ones
+	// together hold at most half of InputBytes. The caller sets it to a little more
+	// than its largest ordinary request. Default 1 MiB and 64 KiB.
+	LargeFrameBytes int
+	// FrameStall is how long an unfinished frame may wait for its next byte; the whole
+	// frame has four times as long, and a second for every 128 KiB of its length, even
+	// if it is this side that does not read. Default 30 s.
 	FrameStall time.Duration
 	// WriteStall is how long a peer may take no byte of an answer that waits.
 	// Default 30 s.
@@ -59,11 +64,20 @@ const (
 	defaultKeptBytes       = 1 << 20
 	defaultInputBytes      = 256 << 20
 	defaultOutputBytes     = 256 << 20
+	defaultLargeFrame      = 1<<20 + 64<<10
 	defaultFrameStall      = 30 * time.Second
 	defaultWriteStall      = 30 * time.Second
 	defaultLinger          = 2 * time.Second
 	defaultIdle            = 10 * time.Minute
 )
+
+// frameBytesPerSecond is how fast a long frame has to come.
+const frameBytesPerSecond = 128 << 10
+
+// frameTime is how long a frame of this length may take.
+func (l *Limits) frameTime(size int64) time.Duration {
+	return 4*l.FrameStall + time.Duration(size)*time.Second/frameBytesPerSecond
+}
 
 func orDefault[T int | int64 | time.Duration](field *T, value T) {
 	if *field == 0 {
@@ -82,6 +96,7 @@ func (l Limits) withDefaults() Limits {
 	orDefault(&l.KeptBytes, defaultKeptBytes)
 	orDefault(&l.InputBytes, defaultInputBytes)
 	orDefault(&l.OutputBytes, defaultOutputBytes)
+	orDefault(&l.LargeFrameBytes, defaultLargeFrame)
 	orDefault(&l.FrameStall, defaultFrameStall)
 	orDefault(&l.WriteStall, defaultWriteStall)
 	orDefault(&l.Linger, defaultLinger)
@@ -107,6 +122,7 @@ func (l Limits) validate() error {
 		{"KeptBytes", int64(l.KeptBytes), 1},
 		{"InputBytes", l.InputBytes, 1},
 		{"OutputBytes", l.OutputBytes, 1},
+		{"LargeFrameBytes", int64(l.LargeFrameBytes), 1},
 		{"FrameStall", int64(l.FrameStall), 1},
 		{"WriteStall", int64(l.WriteStall), 1},
 		{"Linger", int64(l.Linger), 1},

@@ -27,6 +27,7 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 		{func(o *Options) { o.Limits.KeptBytes = -1 }, "KeptBytes is -1"},
 		{func(o *Options) { o.Limits.InputBytes = -1 }, "InputBytes is -1"},
 		{func(o *Options) { o.Limits.OutputBytes = -1 }, "OutputBytes is -1"},
+		{func(o *Options) { o.Limits.LargeFrameBytes = -1 }, "LargeFrameBytes is -1"},
 		{func(o *Options) { o.Limits.FrameStall = -1 }, "FrameStall is -1"},
 		{func(o *Options) { o.Limits.WriteStall = -1 }, "WriteStall is -1"},
 		{func(o *Options) { o.Limits.Linger = -1 }, "Linger is -1"},
@@ -178,7 +179,7 @@ func TestFrameLimits(t *testing.T) {
 
 // A limit of time is exact on the stream's own stamps, and the reaper looks often.
 func TestOverdue(t *testing.T) {
-	s, err := New(Options{Handler: &testHandler{}, Limits: Limits{FrameStall: 100, WriteStall: 200, Idle: 1000, Linger: 50}})
+	s, err := New(Options{Handler: &testHandler{}, Limits: Limits{FrameStall: 100, WriteStall: 200, Idle: 10000, Linger: 50}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,10 +189,11 @@ func TestOverdue(t *testing.T) {
 		limit int64
 		want  error
 	}{
-		{"idle", func(st *stream) {}, 1000, ErrIdle},
+		{"idle", func(st *stream) {}, 10000, ErrIdle},
 		{"unfinished frame", func(st *stream) { st.frameSince.Store(1) }, 100, ErrFrameStalled},
 		{"write", func(st *stream) { st.writeSince.Store(1) }, 200, ErrWriteStalled},
 		{"linger", func(st *stream) { st.lingerSince.Store(1) }, 50, ErrClosedByHandler},
+		{"a whole frame", func(st *stream) { st.frameBegan.Store(1); st.frameSize.Store(1) }, 400 + 7629, ErrFrameStalled},
 		{"pass of the budget", func(st *stream) { st.passSince.Store(1) }, 100, ErrFrameStalled},
 	} {
 		st := newStream(&conn{server: s}, nopConn{})
@@ -275,12 +277,31 @@ func TestTimeLimitsOfAStream(t *testing.T) {
 		inBubble(t, nil, func(w *world) {
 			c := w.client()
 			b := c.frame(nil, inline, 5, 5)
-			for i := range 5 { // each byte begins the time anew
+			for i := range 3 { // each byte begins the time anew
 				c.c.Write(b[i : i+1])
 				time.Sleep(defaultFrameStall - time.Second)
 			}
-			c.c.Write(b[5:6])
+			c.c.Write(b[3:4])
 			w.closesAfter(defaultFrameStall, ErrFrameStalled)
+		})
+	})
+	t.Run("frame that comes byte by byte", func(t *testing.T) {
+		inBubble(t, nil, func(w *world) {
+			c := w.client()
+			b := c.frame(nil, inline, 5, 500)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for i := range b {
+					if _, err := c.c.Write(b[i : i+1]); err != nil {
+						return
+					}
+					time.Sleep(defaultFrameStall / 2)
+				}
+			}()
+			time.Sleep(time.Second)
+			w.closesAfter(w.server.limits.frameTime(524)-time.Second, ErrFrameStalled)
+			<-done
 		})
 	})
 	t.Run("unfinished frame behind a parked one", func(t *testing.T) {
@@ -422,7 +443,7 @@ func TestInputBudget(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			synctest.Wait()
-			if err := w.handler.reason(0); !errors.Is(err, ErrFrameStalled) {
+			if err := w.handler.reason(0); !errors.Is(err, ErrCrowded) {
 				t.Errorf("closed for %v", err)
 			}
 			other.want(0, 5)

@@ -272,7 +272,7 @@ func (l *loop) pass(c *conn, fresh []byte) (end bool) {
 	case p.bulk:
 		return l.move(c, MoveBulk) || l.overfull(c)
 	case c.in.waiting() > s.limits.KeptBytes && !p.unfinished,
-		c.in.waiting() > maxReadAhead && s.input.over():
+		c.in.waiting() > maxReadAhead && (c.in.size > s.limits.LargeFrameBytes || s.input.crowded()):
 		return l.move(c, MoveInput) || l.overfull(c)
 	case a.more:
 		l.comeBack(c)

@@ -69,7 +69,7 @@ func (l *loop) moveWith(c *conn, why MoveReason, unsent []byte, last, eof bool) 
 		return false
 	}
 	st := newStream(c, movedSocket{os.NewFile(uintptr(fd), "connection")})
-	st.counted = p.inHeld
+	st.counted.Store(int64(p.inHeld))
 	st.eof = eof
 	st.sendFirst(unsent, last)
 	p.gone = true

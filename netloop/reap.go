@@ -85,7 +85,8 @@ func (st *stream) overdue(now int64) error {
 		return ErrWriteStalled
 	case past(st.lingerSince.Load(), l.Linger):
 		return ErrClosedByHandler
-	case past(st.frameSince.Load(), l.FrameStall), past(st.passSince.Load(), l.FrameStall):
+	case past(st.frameSince.Load(), l.FrameStall), past(st.passSince.Load(), l.FrameStall),
+		past(st.frameBegan.Load(), l.frameTime(st.frameSize.Load())):
 		return ErrFrameStalled
 	case past(st.active.Load(), l.Idle):
 		return ErrIdle

@@ -12,8 +12,9 @@ const crowdGrace = 2 * time.Second
 
 // A relief makes room when slow peers have used up a budget. It belongs to the reaper.
 type relief struct {
-	outputSince int64 // the output budget is crowded; zero: it is not
-	slow        []slowStream
+	// Since when the budgets are crowded; zero: they are not.
+	outputSince, inputSince int64
+	slow                    []slowStream
 }
 
 // A slowStream is a connection that may be closed to make room.
@@ -23,23 +24,32 @@ type slowStream struct {
 	worse float64 // than one with less
 }
 
-// relieve closes the slowest connections when the budget for answers has been crowded
-// for a while, until half of it is free.
+// relieve closes the slowest connections when a budget has been crowded for a while,
+// until half of it is free.
 func (r *relief) relieve(s *Server, streams []*stream, now int64) {
-	if since(&r.outputSince, s.output.crowded(), now) < crowdGrace {
-		return
-	}
-	for _, st := range streams {
-		if began := st.writeBegan.Load(); began == 0 || now-began < int64(crowdGrace) {
-			continue
+	if since(&r.outputSince, s.output.crowded(), now) >= crowdGrace {
+		for _, st := range streams {
+			if began := st.writeBegan.Load(); began == 0 || now-began < int64(crowdGrace) {
+				continue
+			}
+			st.mu.Lock()
+			held := int64(st.mu.sending + st.c.slots.bytes)
+			st.mu.Unlock()
+			// About how long it will take to send what is held.
+			r.slow = append(r.slow, slowStream{st, held, float64(held) / float64(st.lately+1)})
 		}
-		st.mu.Lock()
-		held := int64(st.mu.sending + st.c.slots.bytes)
-		st.mu.Unlock()
-		// About how long it will take to send what is held.
-		r.slow = append(r.slow, slowStream{st, held, float64(held) / float64(st.lately+1)})
+		r.close(s.output.used.Load() - s.output.limit/2)
 	}
-	r.close(s.output.used.Load() - s.output.limit/2)
+	if since(&r.inputSince, s.input.crowded() || s.large.over(), now) >= crowdGrace {
+		for _, st := range streams {
+			began, held := st.frameBegan.Load(), st.counted.Load()
+			if began == 0 || now-began < int64(2*crowdGrace) || held == 0 {
+				continue
+			}
+			r.slow = append(r.slow, slowStream{st, held, float64(held) * float64(now-began)})
+		}
+		r.close(max(s.input.used.Load()-s.input.limit/2, s.large.used.Load()-s.large.limit/2))
+	}
 }
 
 // close closes the worst until they have given back so many bytes.

@@ -72,3 +72,34 @@ func TestOutputOfOneConnection(t *testing.T) {
 		}
 	})
 }
+
+// Unfinished large frames leave half of the budget to ordinary ones and are closed,
+// the oldest first, so that another large one gets through, whether they wait for
+// their peer or for room.
+func TestUnfinishedFramesDoNotStopOthers(t *testing.T) {
+	const size = 400 << 10
+	set := func(o *Options) { o.Limits.InputBytes, o.Limits.LargeFrameBytes = 2<<20, size/2 }
+	inBubble(t, set, func(w *world) {
+		for range 6 {
+			c := w.client()
+			c.send(c.frame(nil, inline, 5, size)[:size-100])
+		}
+		time.Sleep(time.Second)
+		if !w.server.large.over() {
+			t.Fatalf("%d bytes of large frames", w.server.large.used.Load())
+		}
+		ordinary, large := w.client(), w.client()
+		ordinary.send(ordinary.frame(nil, inline, 5, size/2-100))
+		ordinary.want(0, 5)
+		large.send(large.frame(nil, inline, 5, size))
+		large.want(0, 5)
+		if n := w.handler.closed.Load(); n == 0 || n == 6 {
+			t.Errorf("%d connections closed", n)
+		}
+		for i := range int(w.handler.closed.Load()) {
+			if err := w.handler.reason(i); !errors.Is(err, ErrCrowded) {
+				t.Errorf("closed for %v", err)
+			}
+		}
+	})
+}

@@ -26,6 +26,7 @@ type Server struct {
 	limits  Limits
 	buffers buffers
 	input   budget
+	large   budget // of input: what belongs to frames over Limits.LargeFrameBytes
 	output  budget
 	loops   loops
 
@@ -76,7 +77,7 @@ func New(o Options) (*Server, error) {
 	if h, ok := o.Handler.(PassHandler); ok {
 		s.onPass = h.OnPass
 	}
-	s.input.limit, s.output.limit = limits.InputBytes, limits.OutputBytes
+	s.input.limit, s.large.limit, s.output.limit = limits.InputBytes, limits.InputBytes/2, limits.OutputBytes
 	s.mu.perAddress = make(map[netip.Addr]int)
 	return s, nil
 }
