@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/kcoord/kcoord/coordinator"
 	"github.com/kcoord/kcoord/internal/config"
 	"github.com/kcoord/kcoord/internal/meta"
 )
@@ -117,4 +118,11 @@ func adminOffsets(r *request, answer kmsg.Response) *offsetsChanged {
 
 func (b *Broker) tellOffsets(c *offsetsChanged) {
 	b.logger.Debug().Str("group", c.group).Int("partitions", c.partitions).Str("client", c.client).Str("host", c.host).Msg(c.message)
+}
+
+// tellReplacement tells of a static member that another took the place of. Where that
+// starts a rebalance, the rebalance is told of as well.
+func (b *Broker) tellReplacement(r *coordinator.Replacement) {
+	b.logger.Debug().Str("group", r.Group).Str("instance", r.Instance).Str("before", r.Before).Str("member", r.Member).
+		Str("client", r.ClientID).Str("host", r.ClientHost).Msg("static member replaced by another with its instance id")
 }

@@ -62,3 +62,37 @@ func TestAdministrationIsTold(t *testing.T) {
 		t.Log(out)
 	}
 }
+
+// A static member that comes back without its member id is told of, whether the group
+// stays as it is or not.
+func TestReplacementIsTold(t *testing.T) {
+	out := &lines{}
+	logger := zerolog.New(out)
+	_, tr := startTest(t, Options{Logger: &logger})
+	c := tr.open(0)
+	instance := "i"
+	join := func(member string) *kmsg.JoinGroupResponse {
+		req := joinRequest("g", member)
+		req.InstanceID = &instance
+		return ask[*kmsg.JoinGroupResponse](t, c, req)
+	}
+	first := join("")
+	sync := syncRequest("g", first.MemberID, first.Generation, "mine")
+	sync.InstanceID = &instance
+	ask[*kmsg.SyncGroupResponse](t, c, sync)
+	if n := out.count("static member replaced"); n != 0 {
+		t.Errorf("%d lines before anybody was replaced", n)
+	}
+	second := join("")
+	if second.ErrorCode != 0 || second.MemberID == first.MemberID {
+		t.Fatalf("second join: %+v", second)
+	}
+	want := `"group":"g","instance":"i","before":"` + first.MemberID + `","member":"` + second.MemberID + `","client":"test","host":"/192.0.2.1","message":"static member replaced by another with its instance id"`
+	if n := out.count(want); n != 1 {
+		t.Errorf("%d lines with %s:\n%s", n, want, out)
+	}
+	join(first.MemberID) // fenced
+	if n := out.count("static member replaced"); n != 1 {
+		t.Errorf("%d lines", n)
+	}
+}

@@ -91,6 +91,8 @@ type aftermath struct {
 	transitions []coordinator.Transition
 	expiries    []coordinator.Expiry
 	offsets     *offsetsChanged // nil: nothing to tell
+
+	replacements []coordinator.Replacement
 }
 
 // shardFor returns the shard that owns a group, nil before the folder is open.
@@ -292,6 +294,9 @@ func (sh *shard) settleLocked(r *request, own coordinator.Token, out []byte, aft
 	}
 	after.transitions = append(after.transitions, res.Transitions...)
 	after.expiries = append(after.expiries, res.Expiries...)
+	if len(res.Replacements) > 0 {
+		after.replacements = append(after.replacements, res.Replacements...)
+	}
 	return out, verdict, answered
 }
 
@@ -346,6 +351,9 @@ func (b *Broker) conclude(after *aftermath) {
 	}
 	for i := range after.expiries {
 		b.tellExpiry(&after.expiries[i])
+	}
+	for i := range after.replacements {
+		b.tellReplacement(&after.replacements[i])
 	}
 	if after.offsets != nil {
 		b.tellOffsets(after.offsets)

@@ -140,13 +140,22 @@ type Expiry struct {
 	Reason       string // ExpiredRetention, ExpiredTimestamp or ExpiredTopicDeleted
 }
 
+// A Replacement tells of a static member whose place another took that joined without a
+// member id (KIP-345). It is an observation like a Transition.
+type Replacement struct {
+	Group, Instance      string
+	Before, Member       string // member ids
+	ClientID, ClientHost string // of the new one
+}
+
 // A Result is everything a Step decided. The caller owns and reuses it.
 type Result struct {
-	Records     []Record
-	Replies     []Reply
-	Timers      []Timer
-	Transitions []Transition
-	Expiries    []Expiry
+	Records      []Record
+	Replies      []Reply
+	Timers       []Timer
+	Transitions  []Transition
+	Expiries     []Expiry
+	Replacements []Replacement
 
 	scratch // response objects and byte arenas reused between steps
 }

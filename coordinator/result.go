@@ -38,6 +38,7 @@ func (r *Result) reset() {
 	r.Timers = r.Timers[:0]
 	r.Transitions = r.Transitions[:0]
 	r.Expiries = r.Expiries[:0]
+	r.Replacements = r.Replacements[:0]
 	if cap(r.arena) > maxKeptArena {
 		r.arena = nil
 	}

@@ -23,6 +23,11 @@ func (s *Shard) replaceStatic(r *kmsg.JoinGroupRequest, g *group, c *classicGrou
 	c.update(m, r)
 	s.restartSession(g, m)
 	g.version++
+	defer func() {
+		if m.id == id { // else it was refused and undone
+			s.out.Replacements = append(s.out.Replacements, Replacement{Group: g.id, Instance: m.instance, Before: before.id, Member: m.id, ClientID: m.clientID, ClientHost: m.clientHost})
+		}
+	}()
 	switch {
 	case c.state == statePreparingRebalance:
 		s.parkJoin(g, c, m, r.Version)
