@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +24,9 @@ const (
 	// crowdedFetchBytes is what takes the place of both while slow clients have nearly
 	// used up the memory for answers.
 	crowdedFetchBytes = 64 << 10
+	// fewParts is how many partitions are compared one by one, firstParts for how many
+	// there is room before any has been seen.
+	fewParts, firstParts = 8, 1024
 )
 
 // A fetchPosition is what a fetch asks of one partition.
@@ -59,6 +63,8 @@ type fetch struct {
 	committed          bool // read_committed
 
 	parts []fetchPart
+	// reserved is what a parked fetch has of the budget for them, bytes.
+	reserved int
 	// incremental: memory is the session it belongs to. offer: memory is a session
 	// to be given with the answer. Otherwise memory is nil.
 	memory      *fetchSession
@@ -77,6 +83,10 @@ func (b *Broker) fetch(r *request, out []byte) ([]byte, netloop.Verdict) {
 	start := len(out)
 	out, ready := f.read(b, out, f.wait <= 0)
 	if ready {
+		return out, netloop.Answered
+	}
+	if !b.data.parked.reserve(f) { // the client asks again
+		out, _ = f.read(b, out[:start], true)
 		return out, netloop.Answered
 	}
 	b.data.parked.add(b, f)
@@ -103,13 +113,7 @@ func (b *Broker) newFetch(r *request) (*fetch, int16) {
 	if r.version >= 7 && req.SessionEpoch != initialEpoch && req.SessionEpoch != finalEpoch {
 		return f, b.data.sessions.join(f, req, r.mono)
 	}
-	f.parts = make([]fetchPart, 0, n)
-	for i := range req.Topics {
-		t := &req.Topics[i]
-		for j := range t.Partitions {
-			f.parts = append(f.parts, fetchPart{fetchPosition: fetchPositionOf(r.version, t, &t.Partitions[j])})
-		}
-	}
+	f.setParts(req, n)
 	if r.version >= 7 {
 		b.data.sessions.remove(req.SessionID)
 		if req.SessionEpoch == initialEpoch {
@@ -117,6 +121,36 @@ func (b *Broker) newFetch(r *request) (*fetch, int16) {
 		}
 	}
 	return f, 0
+}
+
+// setParts takes the n partitions of a request, each once: of those that are named
+// again the last counts, in the place of the first, as in Kafka.
+func (f *fetch) setParts(req *kmsg.FetchRequest, n int) {
+	f.parts = make([]fetchPart, 0, min(n, firstParts))
+	var places map[partitionKey]int // not needed for a few
+	if n > fewParts {
+		places = make(map[partitionKey]int, min(n, firstParts))
+	}
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		for j := range t.Partitions {
+			pos := fetchPositionOf(f.version, t, &t.Partitions[j])
+			at := -1
+			if places == nil {
+				at = slices.IndexFunc(f.parts, func(p fetchPart) bool { return p.partitionKey == pos.partitionKey })
+			} else if place, ok := places[pos.partitionKey]; ok {
+				at = place
+			}
+			if at >= 0 {
+				f.parts[at].fetchPosition = pos
+				continue
+			}
+			if places != nil {
+				places[pos.partitionKey] = len(f.parts)
+			}
+			f.parts = append(f.parts, fetchPart{fetchPosition: pos})
+		}
+	}
 }
 
 func fetchPositionOf(version int16, t *kmsg.FetchRequestTopic, p *kmsg.FetchRequestTopicPartition) fetchPosition {

@@ -103,6 +103,14 @@ func (b *Broker) OnClose(c netloop.Conn, _ error) {
 	}
 }
 
+// OnHalfClose is netloop's. A client that has closed its side while it waits for
+// records is most likely gone.
+func (b *Broker) OnHalfClose(c netloop.Conn) {
+	if s, ok := c.Context().(*session); ok && s.onHalfClose != nil {
+		s.onHalfClose()
+	}
+}
+
 // FrameLimit is netloop's.
 func (b *Broker) FrameLimit(head [6]byte) int {
 	return wire.FrameLimit(head, b.requestMax)
@@ -181,7 +189,11 @@ func (b *Broker) handleLarge(w *bench, h wire.Header, a *api, size int, out []by
 			return out, netloop.Close
 		}
 		w.request.message = message
-		return a.handle(b, &w.request, out)
+		out, verdict := a.handle(b, &w.request, out)
+		if size > maxLoopFrame && a.class == bulk && h.Key == keyFetch {
+			w.decoder, w.request.message = wire.Decoder{}, nil // it may stay parked for long
+		}
+		return out, verdict
 	}
 	if size > maxLoopFrame {
 		defer b.decoding.give(size)

@@ -317,3 +317,57 @@ func BenchmarkFetchPark(b *testing.B) {
 		<-c.answers
 	}
 }
+
+// A partition that is named again counts once, and the last naming counts, as in
+// Kafka; parked fetches with many partitions share a budget.
+func TestFetchOfOnePartitionManyTimes(t *testing.T) {
+	b, tr := startTest(t, Options{})
+	tr.bulk = true
+	c := tr.open(0)
+	createTopic(t, c, "a", 2)
+	mustPut(t, c, "a", 0, "x")
+	for _, times := range []int{2, 3 * fewParts, 3 * firstParts} {
+		positions := []fetchPosition{position("a", 0, 1), position("a", 1, 0)}
+		for range times {
+			positions = append(positions, position("a", 0, 0))
+		}
+		topics := ask[*kmsg.FetchResponse](t, c, at(fetching(0, 0, positions...), 12)).Topics
+		n, first := 0, []string(nil)
+		for i := range topics {
+			n += len(topics[i].Partitions)
+			if p := &topics[i].Partitions[0]; p.Partition == 0 {
+				first = values(t, p.RecordBatches)
+			}
+		}
+		if n != 2 || !slices.Equal(first, []string{"x"}) {
+			t.Errorf("%d times: %d partitions, records %q", times, n, first)
+		}
+	}
+	many := func(n int) []fetchPosition {
+		positions := []fetchPosition{position("a", 0, 1)}
+		for i := range n - 1 {
+			positions = append(positions, position("a", int32(i+2), 0))
+		}
+		return positions
+	}
+	b.data.parked.budget.take(parkedBudgetBytes - 200*parkedPartitionBytes)
+	wide := at(fetching(time.Hour, 1<<20, many(150)...), 12)
+	first, second, small := tr.open(0), tr.open(0), tr.open(0)
+	first.send(frame(wide, 42))
+	if n := b.data.parked.count.Load(); n != 1 {
+		t.Fatalf("%d fetches are parked, want 1", n)
+	}
+	ask[*kmsg.FetchResponse](t, second, wide) // at once
+	narrow := at(fetching(time.Hour, 1<<20, many(freeParkedPartitions)...), 12)
+	small.send(frame(narrow, 42))
+	if n := b.data.parked.count.Load(); n != 2 {
+		t.Errorf("%d fetches are parked, want 2", n)
+	}
+	// Who closes its side waits no longer.
+	b.OnHalfClose(small)
+	answer[*kmsg.FetchResponse](t, small, narrow)
+	b.OnClose(first, nil)
+	if left := b.data.parked.budget.take(parkedBudgetBytes); left != 200*parkedPartitionBytes {
+		t.Errorf("%d bytes are left of the budget", left)
+	}
+}

@@ -10,6 +10,16 @@ import (
 	"github.com/kcoord/kcoord/netloop"
 )
 
+const (
+	// freeParkedPartitions is how many partitions a fetch may have to be parked in any
+	// case: a connection has one such fetch.
+	freeParkedPartitions = 64
+	// parkedPartitionBytes is about what a partition of a parked fetch takes.
+	parkedPartitionBytes = 500
+	// parkedBudgetBytes is what all parked fetches with more partitions may take.
+	parkedBudgetBytes = 64 << 20
+)
+
 // A partitionID names a partition by the id of its topic.
 type partitionID struct {
 	topic log.TopicID
@@ -20,6 +30,8 @@ type partitionID struct {
 // partition. An append wakes them; reading is done by the pool.
 type parkedFetches struct {
 	count atomic.Int32 // of waiters: nobody waits, nothing to look up
+	// budget is the memory of fetches with more than freeParkedPartitions.
+	budget byteBudget
 
 	mu struct {
 		sync.Mutex
@@ -34,6 +46,7 @@ func newParkedFetches() *parkedFetches {
 	w := &parkedFetches{}
 	w.mu.waiting = map[partitionID]map[*parkedFetch]struct{}{}
 	w.mu.all = map[*parkedFetch]struct{}{}
+	w.budget.give(parkedBudgetBytes)
 	return w
 }
 
@@ -61,6 +74,21 @@ type parkedFetch struct {
 		last    bool // no more waiting
 		done    bool // answered or given up
 	}
+}
+
+// reserve reports whether there is memory to park a fetch; remove gives it back.
+func (w *parkedFetches) reserve(f *fetch) bool {
+	if len(f.parts) <= freeParkedPartitions {
+		return true
+	}
+	need := len(f.parts) * parkedPartitionBytes
+	f.reserved = w.budget.take(need)
+	if f.reserved < need {
+		w.budget.give(f.reserved)
+		f.reserved = 0
+		return false
+	}
+	return true
 }
 
 // add parks a fetch until something can be given, its wait is over, or its
@@ -92,7 +120,7 @@ func (w *parkedFetches) add(b *Broker, f *fetch) {
 	w.count.Add(1)
 	w.mu.Unlock()
 
-	f.session.onClose = p.closed
+	f.session.onClose, f.session.onHalfClose = p.closed, p.end
 	b.alarms.set(&p.alarm, f.arrived+f.wait)
 	// From here on an append wakes the fetch. What came between its read and now is
 	// found by looking once more.
@@ -147,6 +175,7 @@ func (w *parkedFetches) remove(p *parkedFetch) bool {
 	}
 	delete(w.mu.all, p)
 	w.count.Add(-1)
+	w.budget.give(p.fetch.reserved)
 	for i := range p.watched {
 		id := p.watched[i].id
 		set := w.mu.waiting[id]

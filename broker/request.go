@@ -27,6 +27,9 @@ type session struct {
 	// sets it to be cancelled. Written while a request of the connection is being
 	// applied.
 	onClose func()
+	// onHalfClose, if set, is called when the client sends no more: a parked Fetch
+	// waits no longer then. Used as onClose is.
+	onHalfClose func()
 	// waitsSince is when a Produce found no room, 0 if none waits. It is used by
 	// whoever handles the connection's one request.
 	waitsSince time.Duration

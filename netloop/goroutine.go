@@ -205,6 +205,7 @@ func (st *stream) apply() bool {
 // admit waits until the next frame may be applied; false: it never may.
 func (st *stream) admit() bool {
 	c, s := st.c, st.c.server
+	told := false
 	for {
 		most := connOutput
 		if s.output.crowded() {
@@ -232,6 +233,12 @@ func (st *stream) admit() bool {
 			if !st.flush() {
 				return false
 			}
+			continue
+		}
+		if st.eof && !told && st.c.server.onHalfClose != nil {
+			st.mu.Unlock()
+			told = true
+			st.c.server.onHalfClose(c)
 			continue
 		}
 		st.mu.changed.Wait()
@@ -416,8 +423,22 @@ func (st *stream) linger() {
 	st.mu.Unlock()
 }
 
+// tellHalfClose tells the handler, if it wants to know, that the peer sends no more
+// and answers are owed.
+func (st *stream) tellHalfClose() (failed bool) {
+	if f := st.c.server.onHalfClose; f != nil && st.eof {
+		defer st.c.caught(&failed)
+		f(st.c)
+	}
+	return false
+}
+
 // finish waits until everything that is owed has been sent.
 func (st *stream) finish() {
+	if st.tellHalfClose() {
+		st.kill(ErrPanic)
+		return
+	}
 	st.mu.Lock()
 	for !st.mu.closed && !st.mu.lingering && (st.c.slots.owed() > 0 || st.mu.writing) {
 		st.mu.changed.Wait()

@@ -101,6 +101,16 @@ type PassHandler interface {
 	OnPass(loop int)
 }
 
+// A HalfCloseHandler is a Handler that is told when a connection whose peer sends no
+// more waits for answers that are still owed. Some clients only close their side so
+// that the end of what they ask is known, and are to be answered; but one that is gone
+// looks the same, and nobody should work long for it. OnHalfClose is called as OnFrame
+// is, more than once if frames are behind one that was answered Hold.
+type HalfCloseHandler interface {
+	Handler
+	OnHalfClose(c Conn)
+}
+
 // A Completion finishes a slot that was answered Later or Hold.
 type Completion struct {
 	Conn Conn

@@ -24,11 +24,13 @@ type Server struct {
 	options Options
 	onPass  func(loop int) // of a PassHandler; nil: it is none
 	limits  Limits
-	buffers buffers
-	input   budget
-	large   budget // of input: what belongs to frames over Limits.LargeFrameBytes
-	output  budget
-	loops   loops
+	// onHalfClose is a HalfCloseHandler's; nil: it is none.
+	onHalfClose func(c Conn)
+	buffers     buffers
+	input       budget
+	large       budget // of input: what belongs to frames over Limits.LargeFrameBytes
+	output      budget
+	loops       loops
 
 	// draining: no frame is applied any more. stopping: a connection with nothing left
 	// to send is closed. Both are set once.
@@ -76,6 +78,9 @@ func New(o Options) (*Server, error) {
 	s := &Server{options: o, limits: limits, closing: make(chan struct{}), ended: make(chan struct{})}
 	if h, ok := o.Handler.(PassHandler); ok {
 		s.onPass = h.OnPass
+	}
+	if h, ok := o.Handler.(HalfCloseHandler); ok {
+		s.onHalfClose = h.OnHalfClose
 	}
 	s.input.limit, s.large.limit, s.output.limit = limits.InputBytes, limits.InputBytes/2, limits.OutputBytes
 	s.mu.perAddress = make(map[netip.Addr]int)

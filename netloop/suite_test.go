@@ -305,6 +305,37 @@ func TestHalfClosedPeerWithParkedRequest(t *testing.T) {
 	})
 }
 
+// A halfCloseHandler completes the parked frame when the peer sends no more.
+type halfCloseHandler struct {
+	*testHandler
+	told chan Conn
+}
+
+func (h *halfCloseHandler) OnHalfClose(c Conn) { h.told <- c }
+
+func TestHandlerIsToldOfHalfClose(t *testing.T) {
+	onEach(t, func(t *testing.T, tr transport) {
+		if tr.pipe {
+			return // a pipe has no half-close
+		}
+		told := make(chan Conn, 10)
+		w := tr.start(t, func(o *Options) { o.Handler = &halfCloseHandler{o.Handler.(*testHandler), told} })
+		c := w.client()
+		c.c.Write(c.frame(nil, parked, 10, 0))
+		held := <-w.handler.parkedCh
+		if len(told) != 0 {
+			t.Fatal("told of an open connection")
+		}
+		c.c.(*net.TCPConn).CloseWrite()
+		if conn := <-told; conn != held.Conn {
+			t.Fatal("told of another connection")
+		}
+		w.server.Release(held.Conn.Loop(), []Completion{held})
+		c.want(0, 10)
+		c.end()
+	})
+}
+
 func TestCloseVerdict(t *testing.T) {
 	for _, test := range []struct {
 		name    string
