@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -35,6 +36,7 @@ type process struct {
 	*exec.Cmd
 	lines  chan string // of standard output
 	stderr *lockedBuffer
+	wait   func() error // Cmd.Wait, which may be called once only
 }
 
 // A lockedBuffer is written by the process's copier and read by the test.
@@ -60,6 +62,7 @@ func start(t *testing.T, dir string, environ []string, args ...string) *process 
 	t.Helper()
 	p := &process{Cmd: exec.CommandContext(t.Context(), os.Args[0], args...), lines: make(chan string, 100), stderr: &lockedBuffer{}}
 	p.Dir, p.Env, p.Stderr = dir, append([]string{asKcoord + "=1"}, environ...), p.stderr
+	p.wait = sync.OnceValue(p.Wait)
 	out, err := p.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +78,7 @@ func start(t *testing.T, dir string, environ []string, args ...string) *process 
 	}()
 	t.Cleanup(func() {
 		p.Process.Kill()
-		p.Wait()
+		p.wait()
 	})
 	return p
 }
@@ -86,7 +89,7 @@ func (p *process) line(t *testing.T) string {
 	select {
 	case line, ok := <-p.lines:
 		if !ok {
-			p.Wait()
+			p.wait()
 			t.Fatalf("kcoord ended (%v):\n%s", p.ProcessState, p.stderr)
 		}
 		return line
@@ -116,7 +119,7 @@ func (p *process) ready(t *testing.T) map[string]string {
 func (p *process) end(t *testing.T) int {
 	t.Helper()
 	done := make(chan error, 1)
-	go func() { done <- p.Wait() }()
+	go func() { done <- p.wait() }()
 	select {
 	case <-done:
 		return p.ProcessState.ExitCode()
@@ -177,7 +180,11 @@ func TestServe(t *testing.T) {
 		if !strings.Contains(p.stderr.String(), "KAFKA_NUM_PARTITION=3: no property num.partition is known") {
 			t.Errorf("no warning about a variable:\n%s", p.stderr)
 		}
-		p.Process.Signal([]os.Signal{syscall.SIGTERM, os.Interrupt, syscall.SIGHUP}[round])
+		stop := []os.Signal{syscall.SIGTERM, os.Interrupt, syscall.SIGHUP}[round]
+		if signal.Ignored(stop) { // SIGHUP, when the tests run under nohup
+			stop = syscall.SIGTERM
+		}
+		p.Process.Signal(stop)
 		if code := p.end(t); code != exitOK {
 			t.Errorf("exit code %d after a signal:\n%s", code, p.stderr)
 		}
