@@ -27,23 +27,55 @@ func (b *Broker) describeConfigs(r *request, out []byte) ([]byte, netloop.Verdic
 	malformed := slices.ContainsFunc(req.Resources, func(asked kmsg.DescribeConfigsRequestResource) bool {
 		return !slices.Contains(resourceTypes, asked.ResourceType)
 	})
+	size := b.answerSize()
+	defer size.done()
+	all := map[configKey][]kmsg.DescribeConfigsResponseResourceConfig{} // of resources in the answer
 	for i := range req.Resources {
 		asked := &req.Resources[i]
 		one := kmsg.NewDescribeConfigsResponseResource()
 		one.ResourceType, one.ResourceName = asked.ResourceType, asked.ResourceName
-		entries, code, message := b.configEntries(snap, c, asked.ResourceType, asked.ResourceName)
-		if malformed { // one unknown type spoils the whole request, as in Kafka
-			entries, code, message = nil, codeInvalidRequest, malformedRequest
-		}
-		one.ErrorCode, one.ErrorMessage = code, &message
-		for j := range entries {
-			if len(asked.ConfigNames) == 0 || slices.Contains(asked.ConfigNames, entries[j].Name) {
-				one.Configs = append(one.Configs, describedConfig(&entries[j], req))
+		key := configKey{meta.ResourceType(asked.ResourceType), asked.ResourceName}
+		configs, repeated := all[key]
+		code, message := codeNone, ""
+		switch {
+		case malformed: // one unknown type spoils the whole request, as in Kafka
+			code, message = codeInvalidRequest, malformedRequest
+		case !repeated:
+			var entries []config.Entry
+			entries, code, message = b.configEntries(snap, c, asked.ResourceType, asked.ResourceName)
+			for j := range entries {
+				configs = append(configs, describedConfig(&entries[j], req))
+			}
+			if code == codeNone {
+				all[key] = configs
 			}
 		}
+		one.Configs = namedConfigs(configs, asked.ConfigNames)
+		if !size.fits(configsSize(one.Configs), repeated) {
+			one.Configs, code, message = nil, codeRequestTimedOut, "The answer to this request would be too long."
+		}
+		one.ErrorCode, one.ErrorMessage = code, &message
 		resp.Resources = append(resp.Resources, one)
 	}
-	return r.answer(out, resp)
+	return r.answer(slices.Grow(out, size.total), resp)
+}
+
+// namedConfigs are those properties that are asked for; no names: all.
+func namedConfigs(configs []kmsg.DescribeConfigsResponseResourceConfig, names []string) []kmsg.DescribeConfigsResponseResourceConfig {
+	if len(names) == 0 {
+		return configs
+	}
+	asked := make(map[string]bool, len(names))
+	for _, name := range names {
+		asked[name] = true
+	}
+	var list []kmsg.DescribeConfigsResponseResourceConfig
+	for i := range configs {
+		if asked[configs[i].Name] {
+			list = append(list, configs[i])
+		}
+	}
+	return list
 }
 
 // resourceTypes are the types of resources that Kafka knows.

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"runtime"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -31,7 +32,8 @@ const (
 )
 
 // offsetFetch serves OffsetFetch (9). One group with few partitions takes one
-// step; everything else is read in pieces.
+// step; everything else is read in pieces, and groups that would make the answer
+// too long are refused so that clients ask for them separately.
 func (b *Broker) offsetFetch(r *request, out []byte) ([]byte, netloop.Verdict) {
 	req := r.message.(*kmsg.OffsetFetchRequest)
 	group, single := coordinator.GroupOf(req)
@@ -47,16 +49,34 @@ func (b *Broker) offsetFetch(r *request, out []byte) ([]byte, netloop.Verdict) {
 		groups = []kmsg.OffsetFetchRequestGroup{fetchGroupOf(req)}
 	}
 	resp := kmsg.NewPtrOffsetFetchResponse()
+	size := b.answerSize()
+	defer size.done()
+	seen := make(map[string]bool, len(groups))
+	full := false // of what is repeated
 	var newest log.Position
 	for i := range groups {
-		one, pos := b.fetchOffsets(r, &groups[i])
+		g := &groups[i]
+		if full && seen[g.Group] {
+			resp.Groups = append(resp.Groups, refusedOffsets(r, g, codeCoordinatorLoadInProgress))
+			continue
+		}
+		one, pos := b.fetchOffsets(r, g)
+		n, again := fetchedSize(&one)
+		if seen[g.Group] {
+			again = n
+		}
+		seen[g.Group] = true
+		if !size.fitsPartly(n, again) {
+			full = full || again > 0
+			one, pos = refusedOffsets(r, g, codeCoordinatorLoadInProgress), 0
+		}
 		resp.Groups = append(resp.Groups, one)
 		newest = max(newest, pos)
 	}
 	if r.version < 8 {
 		toTop(resp)
 	}
-	return r.awaitPosition(b.store, newest, r.respond(out, resp))
+	return r.awaitPosition(b.store, newest, r.respond(slices.Grow(out, size.total), resp))
 }
 
 // fewPartitions reports whether a request names its partitions and they are few.
@@ -131,6 +151,11 @@ func (b *Broker) fetchOffsets(r *request, g *kmsg.OffsetFetchRequestGroup) (kmsg
 	if code == codeNone {
 		return pass.Response, newest
 	}
+	return refusedOffsets(r, g, code), 0
+}
+
+// refusedOffsets is the answer about a group that is not read.
+func refusedOffsets(r *request, g *kmsg.OffsetFetchRequestGroup, code int16) kmsg.OffsetFetchResponseGroup {
 	refused := kmsg.NewOffsetFetchResponseGroup()
 	refused.Group, refused.ErrorCode = g.Group, code
 	if r.version == 1 {
@@ -146,7 +171,7 @@ func (b *Broker) fetchOffsets(r *request, g *kmsg.OffsetFetchRequestGroup) (kmsg
 			refused.Topics = append(refused.Topics, t)
 		}
 	}
-	return refused, 0
+	return refused
 }
 
 // inPieces calls piece under the shard's lock until it is done, giving others

@@ -51,32 +51,55 @@ func (b *Broker) listGroups(r *request, out []byte) ([]byte, netloop.Verdict) {
 	return r.awaitPosition(b.store, newest, r.respond(out, resp))
 }
 
-// describeGroups serves DescribeGroups (15).
+// describeGroups serves DescribeGroups (15). A group that is named again is
+// described once and answered again; what would make the answer too long is
+// refused so that clients ask for it separately.
 func (b *Broker) describeGroups(r *request, out []byte) ([]byte, netloop.Verdict) {
 	req := r.message.(*kmsg.DescribeGroupsRequest)
 	resp := kmsg.NewPtrDescribeGroupsResponse()
+	size := b.answerSize()
+	defer size.done()
+	first := make(map[string]int, len(req.Groups)) // places in the answer
 	var newest log.Position
-	for _, group := range req.Groups {
-		sh := b.shardFor(group)
-		pass := coordinator.DescribePass{Group: group, Version: r.version}
-		code := sh.inPieces(func(core *coordinator.Shard) (done bool) {
-			done = core.DescribeGroup(&pass, describePiece)
-			newest = max(newest, positionOf(sh.partition, pass.DependsOn))
-			return done
-		})
-		if code != codeNone {
-			b.tellNotServed(sh, group, r)
-			pass.Response = kmsg.NewDescribeGroupsResponseGroup()
-			pass.Response.Group, pass.Response.ErrorCode = group, code
-		}
-		if !req.IncludeAuthorizedOperations || pass.Response.ErrorCode != codeNone {
-			pass.Response.AuthorizedOperations = noOperations
+	for i, group := range req.Groups {
+		place, repeated := first[group]
+		var one kmsg.DescribeGroupsResponseGroup
+		if repeated {
+			one = resp.Groups[place]
 		} else {
-			pass.Response.AuthorizedOperations = groupOperations
+			first[group] = i
+			var pos log.Position
+			one, pos = b.describeGroup(r, group, req.IncludeAuthorizedOperations)
+			newest = max(newest, pos)
 		}
-		resp.Groups = append(resp.Groups, pass.Response)
+		if !size.fits(describedSize(&one), repeated) {
+			one = kmsg.NewDescribeGroupsResponseGroup()
+			one.Group, one.ErrorCode, one.AuthorizedOperations = group, codeCoordinatorLoadInProgress, noOperations
+		}
+		resp.Groups = append(resp.Groups, one)
 	}
-	return r.awaitPosition(b.store, newest, r.respond(out, resp))
+	return r.awaitPosition(b.store, newest, r.respond(slices.Grow(out, size.total), resp))
+}
+
+// describeGroup describes one group in pieces.
+func (b *Broker) describeGroup(r *request, group string, operations bool) (_ kmsg.DescribeGroupsResponseGroup, newest log.Position) {
+	sh := b.shardFor(group)
+	pass := coordinator.DescribePass{Group: group, Version: r.version}
+	code := sh.inPieces(func(core *coordinator.Shard) (done bool) {
+		done = core.DescribeGroup(&pass, describePiece)
+		newest = max(newest, positionOf(sh.partition, pass.DependsOn))
+		return done
+	})
+	if code != codeNone {
+		pass.Response = kmsg.NewDescribeGroupsResponseGroup()
+		pass.Response.Group, pass.Response.ErrorCode = group, code
+	}
+	if !operations || pass.Response.ErrorCode != codeNone {
+		pass.Response.AuthorizedOperations = noOperations
+	} else {
+		pass.Response.AuthorizedOperations = groupOperations
+	}
+	return pass.Response, newest
 }
 
 // noOperations says that authorized operations were not asked for.

@@ -17,6 +17,7 @@ type dataPlane struct {
 	sessions    *fetchSessions
 	parked      *parkedFetches
 	fetchBudget byteBudget
+	answers     byteBudget // being built, see answerSize
 }
 
 func (d *dataPlane) init(b *Broker) {
@@ -25,6 +26,7 @@ func (d *dataPlane) init(b *Broker) {
 	d.sessions = newFetchSessions(v.MaxFetchSessions, fetchSessionEviction)
 	d.parked = newParkedFetches()
 	d.fetchBudget.give(fetchBudgetBytes)
+	d.answers.give(int(b.memoryBudget()))
 	d.topics.init()
 	d.tools.init(b.memoryBudget(), v.InflateMaxBytes)
 }
