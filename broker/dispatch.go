@@ -158,6 +158,10 @@ func (b *Broker) OnFrame(c netloop.Conn, slot netloop.Slot, frame, out []byte) (
 	if b.tellsRequests {
 		b.tellRequest(r, verdict)
 	}
+	if len(frame) > maxLoopFrame {
+		// The connection may wait or be idle for long: nothing is to keep the frame.
+		w.decoder, w.request = wire.Decoder{}, request{}
+	}
 	return out, verdict
 }
 
@@ -189,11 +193,7 @@ func (b *Broker) handleLarge(w *bench, h wire.Header, a *api, size int, out []by
 			return out, netloop.Close
 		}
 		w.request.message = message
-		out, verdict := a.handle(b, &w.request, out)
-		if size > maxLoopFrame && a.class == bulk && h.Key == keyFetch {
-			w.decoder, w.request.message = wire.Decoder{}, nil // it may stay parked for long
-		}
-		return out, verdict
+		return a.handle(b, &w.request, out)
 	}
 	if size > maxLoopFrame {
 		defer b.decoding.give(size)

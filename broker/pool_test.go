@@ -63,6 +63,9 @@ func TestLargeFrameMoves(t *testing.T) {
 		if c.Bulk() != (past == 1) {
 			t.Errorf("%d past the limit: on a goroutine: %v", past, c.Bulk())
 		}
+		if s := c.Context().(*session); s.bench != nil && (s.bench.request.frame != nil || s.bench.request.message != nil) {
+			t.Error("the connection keeps the frame")
+		}
 		if b.decoding.used != 0 {
 			t.Errorf("%d bytes of the budget are kept", b.decoding.used)
 		}
