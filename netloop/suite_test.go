@@ -305,7 +305,7 @@ func TestHalfClosedPeerWithParkedRequest(t *testing.T) {
 	})
 }
 
-// A halfCloseHandler completes the parked frame when the peer sends no more.
+// A halfCloseHandler notes of whom it is told.
 type halfCloseHandler struct {
 	*testHandler
 	told chan Conn
