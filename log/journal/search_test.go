@@ -50,7 +50,7 @@ func TestHostileHeads(t *testing.T) {
 	if err != nil || len(got) != 3 || tail.Next != end {
 		t.Fatalf("%d items, %v, %v", len(got), tail.Next, err)
 	}
-	if d := time.Since(began); d > 10*time.Second {
+	if d := time.Since(began); d > time.Minute { // trying every head would take many
 		t.Errorf("took %v", d)
 	}
 	// The valid entry near the end of the file proves that one before it is
