@@ -70,7 +70,9 @@ class Adapter:
 
     def offsets(self, group, topic):
         request = ConsumerGroupTopicPartitions(group)
-        fetched = self.admin.list_consumer_group_offsets([request])[group].result(TIMEOUT)
+        # librdkafka may lose this request, before it sends it, while it reconnects to a broker that was
+        # killed: a short timeout, since the caller tries again.
+        fetched = self.admin.list_consumer_group_offsets([request], request_timeout=5)[group].result(TIMEOUT)
         return [f"{tp.partition}={tp.offset}" for tp in fetched.topic_partitions if tp.topic == topic and tp.offset >= 0]
 
     def set_offsets(self, group, topic, *fields):
