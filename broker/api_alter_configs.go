@@ -347,4 +347,5 @@ func (b *Broker) rebuildConfig() {
 		groups.MaxMessageBytes = int(min(b.topicConfig(t).MaxMessageBytes, maxOffsetsBatch))
 	}
 	b.groupConfig.Store(groups)
+	b.store.RefreshConfigs() // topics without a value of their own take the broker's
 }

@@ -121,6 +121,40 @@ func TestAlterConfigs(t *testing.T) {
 	check(tr.open(0))
 }
 
+// TestDefaultsReachTheLogs: what the cluster sets holds for the logs of topics that
+// were there before, at once and after a restart.
+func TestDefaultsReachTheLogs(t *testing.T) {
+	dir := t.TempDir()
+	b, tr := newTest(t, Options{DataDir: dir})
+	if err := b.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c := tr.open(0)
+	createTopic(t, c, "t", 1)
+	deleted := func(c *testConn) int16 {
+		t.Helper()
+		req := at(kmsg.NewPtrDeleteRecordsRequest(), 2)
+		req.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: "t", Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{}}}}
+		return ask[*kmsg.DeleteRecordsResponse](t, c, req).Topics[0].Partitions[0].ErrorCode
+	}
+	if code := deleted(c); code != 0 {
+		t.Fatalf("code %d while cleanup.policy is delete", code)
+	}
+	if code, message := alter(t, c, onBroker, "", change{"log.cleanup.policy", opSet, "compact"}); code != 0 {
+		t.Fatalf("%d %s", code, message)
+	}
+	if code := deleted(c); code != 44 {
+		t.Errorf("code %d although logs are compacted now", code)
+	}
+	if err := b.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, tr = startTest(t, Options{DataDir: dir})
+	if code := deleted(tr.open(0)); code != 44 {
+		t.Errorf("code %d after a restart", code)
+	}
+}
+
 func TestAlterConfigsRefused(t *testing.T) {
 	b, tr := startTest(t, Options{})
 	c := tr.open(0)

@@ -23,7 +23,7 @@ const (
 	timedEvery = 16
 )
 
-// timed reports whether the n-th request of its API is timed when it is answered at
+// times reports whether the n-th request of its API is timed when it is answered at
 // once. Only the first of those that came together is: those behind it waited for
 // their turn.
 func (w *bench) times(n uint64) bool {

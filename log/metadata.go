@@ -7,12 +7,11 @@ import (
 
 // Kinds of metadata records that the store looks into. The kinds from 1 to 5
 // are Metadata's; the store needs the topic id of the first three, which stands
-// right behind the kind, and to know that a configuration changed.
+// right behind the kind.
 const (
 	kindTopic         = 1
 	kindTopicDeleted  = 2
 	kindPartitions    = 3
-	kindConfigs       = 4
 	kindLogStart      = 6 // id, partition i32, offset i64
 	kindStart         = 7 // leader epoch i32, durability i8, program version string
 	kindRecoveryPoint = 8 // id, partition i32, recovery point i64, base of its segment i64, position in it i64

@@ -29,6 +29,9 @@ type Store struct {
 	mu rounds
 	// topics is replaced by Open and the flusher only.
 	topics atomic.Pointer[topicTable]
+	// infos is held from a look at Metadata until what it says of topics is stored, so
+	// that nothing older replaces it.
+	infos sync.Mutex
 	// changed waits for refresh. Owner: Open, then the flusher.
 	changed metadataChanges
 
@@ -182,8 +185,6 @@ func (s *Store) applyMetadata(records ...[]byte) error {
 		}
 		if id, ok := topicOf(m); ok {
 			s.changed.topics = append(s.changed.topics, id)
-		} else if m[0] == kindConfigs {
-			s.changed.configs = true
 		}
 	}
 	if len(others) == 0 {
@@ -196,7 +197,6 @@ func (s *Store) applyMetadata(records ...[]byte) error {
 // does not show yet. However many they are, the table is copied once.
 type metadataChanges struct {
 	topics    []TopicID
-	configs   bool
 	logStarts []logStartRecord
 }
 
@@ -206,9 +206,6 @@ func (s *Store) refresh() {
 	s.changed = metadataChanges{}
 	if len(c.topics) > 0 {
 		s.refreshTopics(c.topics)
-	}
-	if c.configs {
-		s.refreshConfigs()
 	}
 	for _, r := range c.logStarts {
 		if p := s.Partition(r.id, r.partition); p != nil {
@@ -231,10 +228,17 @@ func (p *Partition) raiseLogStart(offset int64) {
 
 // refreshTopics makes the table agree with Metadata about some topics.
 func (s *Store) refreshTopics(ids []TopicID) {
+	var gone []*topic
+	defer func() {
+		for _, t := range gone {
+			s.dropTopic(t)
+		}
+	}()
+	s.infos.Lock()
+	defer s.infos.Unlock()
 	old := s.topics.Load()
 	table := &topicTable{byID: maps.Clone(old.byID)}
 	var came []TopicID
-	var gone []*topic
 	for _, id := range ids {
 		info, ok := s.o.Metadata.Topic(id)
 		have := table.byID[id]
@@ -252,9 +256,6 @@ func (s *Store) refreshTopics(ids []TopicID) {
 	}
 	table.ids = table.merged(old.ids, came)
 	s.topics.Store(table)
-	for _, t := range gone {
-		s.dropTopic(t)
-	}
 }
 
 // merged are the ids of old that are still there and those that came, by name.
@@ -274,8 +275,11 @@ func (t *topicTable) merged(old, came []TopicID) []TopicID {
 	return append(ids, came...)
 }
 
-// refreshConfigs takes all topics' properties anew.
-func (s *Store) refreshConfigs() {
+// RefreshConfigs takes all topics' properties anew. Call it when what Metadata says
+// of them has changed otherwise than by records about the topics.
+func (s *Store) RefreshConfigs() {
+	s.infos.Lock()
+	defer s.infos.Unlock()
 	table := s.topics.Load()
 	s.o.Metadata.Topics(func(info TopicInfo) bool {
 		if t := table.byID[info.ID]; t != nil {
