@@ -235,10 +235,13 @@ func (st *stream) admit() bool {
 			}
 			continue
 		}
-		if st.eof && !told && st.c.server.onHalfClose != nil {
+		if st.eof && !told {
 			st.mu.Unlock()
 			told = true
-			st.c.server.onHalfClose(c)
+			if st.tellHalfClose() {
+				st.kill(ErrPanic)
+				return false
+			}
 			continue
 		}
 		st.mu.changed.Wait()

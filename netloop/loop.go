@@ -384,7 +384,7 @@ func (l *loop) write(c *conn, b []byte) (sent int, err error) {
 		return 0, nil
 	}
 	for {
-		n, err := send(c.onLoop.gc.Fd(), b)
+		n, err := unix.Write(c.onLoop.gc.Fd(), b)
 		switch err {
 		case nil:
 			return n, nil
