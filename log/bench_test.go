@@ -242,3 +242,60 @@ func BenchmarkRecover(b *testing.B) {
 		b.StartTimer()
 	}
 }
+
+// BenchmarkReadClosed reads closed segments, a few batches or many at a time, as a
+// consumer that goes through them or from place to place.
+func BenchmarkReadClosed(b *testing.B) {
+	s, err := Open(diskOptions(filepath.Join(b.TempDir(), "kc")))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.abandon()
+	flush := func() {
+		if _, err := s.FlushStep(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := s.AppendMetadata([][]byte{topicRecord(2, "user", 1, 7)}, nil, false); err != nil {
+		b.Fatal(err)
+	}
+	flush()
+	p := s.Partition(testTopic(2), 0)
+	batch := batchAt(0, 0, 900)
+	for p.LogEnd() < 48<<10 {
+		for range 4 << 10 {
+			if _, _, err := p.AppendBatch(batch); err != nil {
+				b.Fatal(err)
+			}
+		}
+		flush()
+		if err := p.CatchUp(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	closed := p.active().base
+	for _, size := range []int{2 << 10, 256 << 10} {
+		for _, c := range []struct {
+			name string
+			step int64
+		}{{"on", 0}, {"jumping", 7_919}} {
+			b.Run(fmt.Sprintf("%s/bytes=%d", c.name, size), func(b *testing.B) {
+				b.ReportAllocs()
+				dst := make([]byte, 0, size)
+				offset := int64(0)
+				for b.Loop() {
+					if offset = (offset + c.step) % closed; offset > closed-300 {
+						offset = 0
+					}
+					got, err := p.Read(offset, size, true, dst)
+					if err != nil || len(got) == 0 {
+						b.Fatalf("%d bytes, %v", len(got), err)
+					}
+					if c.step == 0 {
+						offset += int64(len(got) / len(batch))
+					}
+				}
+			})
+		}
+	}
+}

@@ -264,7 +264,7 @@ func (p *Partition) checkpoint(clean bool) (pt point, files int, held *journal.P
 func (p *Partition) pointLocked() point {
 	g := p.active()
 	r := recoveryPointRecord{id: p.id, partition: p.n, offset: p.rp.Load(), base: p.disk.rpBase, position: p.disk.rpPosition}
-	if g != nil && g.known {
+	if g != nil && g.known && g.base >= p.disk.rpBase {
 		r.offset, r.base, r.position = p.hw.Load(), g.base, g.tail.size
 	}
 	return point{p, r}
@@ -290,7 +290,7 @@ func (p *Partition) prepareSync(clean bool) (t syncTask, err error) {
 		p.disk.dirty = false
 		return t, nil
 	}
-	for _, g := range list {
+	for i, g := range list {
 		if !g.known || !g.indexesBehind() {
 			continue
 		}
@@ -299,6 +299,9 @@ func (p *Partition) prepareSync(clean bool) (t syncTask, err error) {
 				return t, err
 			}
 			s.warn("index-write", err.Error())
+		}
+		if i+1 < len(list) {
+			g.shed()
 		}
 		p.disk.dirUnsynced = true // they may be new
 	}
@@ -475,7 +478,6 @@ func (p *Partition) cutToRecoveryPoint() error {
 		if err := p.load(g, false); err != nil {
 			return err
 		}
-		g.largest.Store(g.tail.largest())
 		g.stale = true
 	}
 	p.sumSize()

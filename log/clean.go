@@ -146,7 +146,7 @@ func (c *Cleaning) Create(base int64) (*Output, error) {
 	}
 	g.file = f
 	g.refs.Store(1)
-	g.tail, g.known, g.mu.loaded = newTail(base), true, true
+	g.tail, g.known, g.mu.place = newTail(base), true, entriesInMemory
 	return &Output{c: c, g: g, interval: p.topic.Load().Config.IndexIntervalBytes, open: true}, nil
 }
 
@@ -220,7 +220,7 @@ func (o *Output) finish(modified int64) error {
 		return err
 	}
 	g.indexOut, g.timesOut, g.created = len(index), len(times), modified
-	g.largest.Store(g.tail.largest())
+	g.largest.Store(g.tail.maxTime)
 	if err := fsys.SetModTime(g.name(suffixLog+suffixCleaned), modified); err != nil {
 		return err
 	}
@@ -350,6 +350,7 @@ func (p *Partition) finishReplace(g *segment, replaced []*segment) error {
 	if err := syncDir(fsys, p.disk.dir); err != nil {
 		return &commitError{err}
 	}
+	g.shed()
 	p.s.wakeRetention()
 	return nil
 }

@@ -176,10 +176,7 @@ func checkLog(r *rig, p *Partition) {
 	}
 	next := int64(0)
 	for _, g := range p.list() {
-		index, times, err := p.indexOf(g)
-		if err != nil {
-			r.fatal("%v", err)
-		}
+		index, times := allEntries(r, p, g)
 		if g.base < next {
 			r.fatal("%s: segment %d begins below %d", p, g.base, next)
 		}
@@ -198,6 +195,26 @@ func checkLog(r *rig, p *Partition) {
 		}
 		next = g.tail.next
 	}
+}
+
+// allEntries are a segment's index entries, wherever they are.
+func allEntries(r *rig, p *Partition, g *segment) ([]indexEntry, []timeEntry) {
+	r.t.Helper()
+	if err := p.look(g); err != nil {
+		r.fatal("%v", err)
+	}
+	index, times, place := g.entries()
+	if place == entriesInMemory {
+		return index, times
+	}
+	index, times, err := g.readIndexFiles(r.fs, g.size.Load())
+	if err != nil {
+		r.fatal("%v", err)
+	}
+	if len(index) != g.filed(suffixIndex) || len(times) != g.filed(suffixTimeIndex) {
+		r.fatal("%s has %d and %d entries, known are %d and %d", g.name(suffixIndex), len(index), len(times), g.filed(suffixIndex), g.filed(suffixTimeIndex))
+	}
+	return index, times
 }
 
 // scenarios are short lives of a store; each begins with an empty folder.

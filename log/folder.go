@@ -70,12 +70,17 @@ func (f *segmentFiles) bases() []int64 {
 }
 
 // above are the files of live segments with a base above base, the .log first,
-// so that no index is ever taken for one without log.
-func (f *segmentFiles) above(base int64) []string {
+// so that no index is ever taken for one without log, and producer snapshots of a
+// log that ended behind end.
+func (f *segmentFiles) above(base, end int64) []string {
 	var out []string
 	for _, live := range []string{suffixLog, suffixIndex, suffixTimeIndex, suffixTxnIndex, suffixSnapshot} {
+		from := base
+		if live == suffixSnapshot {
+			from = end
+		}
 		for _, n := range f.names {
-			if n.base > base && n.suffix == live {
+			if n.base > from && n.suffix == live {
 				out = append(out, n.name())
 			}
 		}

@@ -42,6 +42,7 @@ var testConfigs = map[byte]func(*TopicConfig){
 	},
 	5: func(c *TopicConfig) { c.SegmentIndexBytes = 64; c.IndexIntervalBytes = 100 },
 	6: func(c *TopicConfig) { c.SegmentBytes = 1100; c.Compact, c.Delete = true, false },
+	7: func(c *TopicConfig) { c.SegmentBytes = 1 << 20 },
 }
 
 func topicRecord(id byte, name string, partitions int32, config byte) []byte {

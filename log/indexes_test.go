@@ -214,7 +214,7 @@ func TestFullIndexRolls(t *testing.T) {
 		t.Errorf("%d segments", len(p.list()))
 	}
 	for _, g := range p.list() {
-		if index, times, _ := g.entries(); len(index) > 8 || len(times) > 5 {
+		if index, times := allEntries(r, p, g); len(index) > 8 || len(times) > 5 {
 			t.Errorf("segment %d: %d entries, %d times", g.base, len(index), len(times))
 		}
 	}

@@ -19,20 +19,14 @@ import (
 // its content. REQUIRES p.disk.
 func (p *Partition) openPlain(rp recoveryPointRecord, files *segmentFiles) error {
 	bases := files.bases()
-	if len(bases) == 0 {
-		if rp.position > 0 || rp.offset > rp.base {
-			return &CorruptError{Path: p.disk.dir, Position: -1, Offset: p.logStart.Load(), End: rp.offset, Reason: "all segments are missing"}
-		}
-		return p.openSegments(rp, files)
+	newest := int64(-1)
+	if len(bases) > 0 {
+		newest = bases[len(bases)-1]
 	}
-	newest := bases[len(bases)-1]
-	if newest < rp.base || newest == rp.base && files.logs[newest] < rp.position {
-		return p.cut(rp, files) // refuses, naming what is missing
+	if newest > rp.base || newest == rp.base && files.logs[newest] > rp.position {
+		return p.adopt(rp, files, bases)
 	}
-	if newest == rp.base && files.logs[newest] == rp.position {
-		return p.openSegments(rp, files)
-	}
-	return p.adopt(rp, files, bases)
+	return p.openTo(rp, files)
 }
 
 // adopt takes over what another program has appended: valid batches are kept, a
@@ -81,7 +75,7 @@ func (p *Partition) adopt(rp recoveryPointRecord, files *segmentFiles, bases []i
 	s.opening.Lock()
 	s.epoch = max(s.epoch, p.epochs.newest())
 	s.opening.Unlock()
-	return p.openSegments(rp, files)
+	return p.openTo(rp, files)
 }
 
 // judge reads a segment, with every checksum, from the offset next on. It cuts a

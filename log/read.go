@@ -121,53 +121,56 @@ func (p *Partition) readSegment(g *segment, offset int64, maxBytes int, minOne b
 	if int64(whole) < first {
 		return dst[:at], fmt.Errorf("reading %s at %d: the batch there has changed", g.name(suffixLog), pos)
 	}
-	sound, err := soundBatches(dst[at : at+whole])
+	sound, next, err := soundBatches(dst[at : at+whole])
 	if sound == 0 && err != nil {
 		return dst[:at], g.corrupt(&scanError{pos, err}, offset)
 	}
+	g.readTo(offset, readEnd{next, pos + int64(sound)})
 	return dst[:at+sound], nil // what is damaged behind it is told of when it is asked for
 }
 
 // soundBatches is how many bytes of b, whole batches, come before one whose
-// checksum is wrong.
-func soundBatches(b []byte) (n int, err error) {
+// checksum is wrong, and the offset behind them.
+func soundBatches(b []byte) (n int, next int64, err error) {
 	for n < len(b) {
 		batch := record.Batch(b[n:])
 		batch = batch[:batch.Size()]
 		if err := batch.Validate(); err != nil {
-			return n, err
+			return n, next, err
 		}
-		n += len(batch)
+		n, next = n+len(batch), batch.NextOffset()
 	}
-	return n, nil
+	return n, next, nil
 }
 
 // find returns the position and size of the first batch whose last offset is at
 // least offset; position end if there is none.
 func (p *Partition) find(g *segment, offset, end int64) (pos, size int64, err error) {
-	index, _, err := p.indexOf(g)
-	if err != nil {
+	if err := p.look(g); err != nil {
 		return 0, 0, err
 	}
-	i := sort.Search(len(index), func(i int) bool { return int64(index[i].relative) > offset-g.base })
-	if i > 0 {
-		pos, size, err = p.findFrom(g, index[i-1], offset, end)
-		if err == nil {
+	if pos := g.readOn(offset); pos > 0 {
+		return p.findFrom(g, indexEntry{relative: -1}, pos, offset, end)
+	}
+	e, ok, err := p.floorEntry(g, offset-g.base)
+	if err == nil && ok {
+		if pos, size, err = p.findFrom(g, e, int64(e.position), offset, end); err == nil {
 			return pos, size, nil
 		}
-		// An entry in the middle of an index file was damaged: without it all is found,
-		// and if the log is, that is told.
-		p.s.warn("index-wrong", fmt.Sprintf("%s: %v: read without it", g.name(suffixIndex), err))
 	}
-	return p.findFrom(g, indexEntry{relative: -1}, offset, end)
+	if err != nil {
+		// Without the index all is found, and if the log is damaged, that is told.
+		p.reindex(g, err)
+	}
+	return p.findFrom(g, indexEntry{relative: -1}, 0, offset, end)
 }
 
-// findFrom is find beginning at an index entry, which must say what is there; at the
-// segment's beginning if its relative offset is below 0.
-func (p *Partition) findFrom(g *segment, from indexEntry, offset, end int64) (pos, size int64, err error) {
+// findFrom is find beginning at a position: that of an index entry, which must say
+// what is there, if its relative offset is not below 0.
+func (p *Partition) findFrom(g *segment, from indexEntry, at, offset, end int64) (pos, size int64, err error) {
 	buf := p.s.getBuf()
 	defer p.s.putBuf(buf)
-	s := newScanner(g.file, min(int64(from.position), end), end, false, buf)
+	s := newScanner(g.file, min(at, end), end, false, buf)
 	for {
 		b, err := s.next()
 		if errors.Is(err, io.EOF) {
@@ -177,7 +180,7 @@ func (p *Partition) findFrom(g *segment, from indexEntry, offset, end int64) (po
 			return 0, 0, g.corrupt(err, -1)
 		}
 		if from.relative >= 0 && b.LastOffset() != g.base+int64(from.relative) {
-			return 0, 0, fmt.Errorf("the batch at byte %d ends with offset %d, not %d", from.position, b.LastOffset(), g.base+int64(from.relative))
+			return 0, 0, fmt.Errorf("the batch at byte %d ends with offset %d, not %d", at, b.LastOffset(), g.base+int64(from.relative))
 		}
 		from.relative = -1 // only of the first one
 		if b.LastOffset() >= offset {
@@ -206,53 +209,6 @@ func extend(b []byte, n int) []byte {
 	out := make([]byte, len(b)+n)
 	copy(out, b)
 	return out
-}
-
-// indexOf returns the index entries of a segment, loading them if need be.
-func (p *Partition) indexOf(g *segment) ([]indexEntry, []timeEntry, error) {
-	index, times, loaded := g.entries()
-	if loaded {
-		return index, times, nil
-	}
-	p.disk.Lock()
-	defer p.disk.Unlock()
-	if err := p.loadSegment(g); err != nil {
-		return nil, nil, err
-	}
-	index, times, _ = g.entries()
-	return index, times, nil
-}
-
-// load works out a segment's tail and entries. REQUIRES p.disk.
-func (p *Partition) load(g *segment, closed bool) error {
-	buf := p.s.getBuf()
-	defer p.s.putBuf(buf)
-	return g.load(p.s.fs, buf, p.topic.Load().Config.IndexIntervalBytes, false, closed)
-}
-
-// loadSegment works out tail and entries of a closed segment and writes index
-// files anew that do not fit. REQUIRES p.disk.
-func (p *Partition) loadSegment(g *segment) error {
-	if _, _, loaded := g.entries(); loaded {
-		return nil
-	}
-	if err := p.load(g, g != p.active()); err != nil {
-		return err
-	}
-	if g.stale && p.holds(g) && !p.disk.removed {
-		p.disk.dirty = true // the next checkpoint writes them
-	}
-	return nil
-}
-
-// holds reports whether g is in the list. REQUIRES p.disk.
-func (p *Partition) holds(g *segment) bool {
-	for _, have := range p.list() {
-		if have == g {
-			return true
-		}
-	}
-	return false
 }
 
 // Load calls f for every batch from log start to the durable end, each CRC

@@ -327,7 +327,7 @@ const refusedName = "refused.kcoord"
 func (p *Partition) openFiles(rp recoveryPointRecord, clean, there bool) error {
 	s, dir := p.s, p.disk.dir
 	if !there {
-		if rp.position > 0 || rp.offset > p.logStart.Load() && rp.offset > rp.base {
+		if rp.position > 0 || rp.offset > p.logStart.Load() {
 			return &CorruptError{Path: dir, Position: -1, Offset: p.logStart.Load(), End: rp.offset, Reason: "the folder is missing"}
 		}
 		return nil
@@ -350,6 +350,11 @@ func (p *Partition) openFiles(rp recoveryPointRecord, clean, there bool) error {
 	if clean {
 		return p.openPlain(rp, files)
 	}
+	return p.openTo(rp, files)
+}
+
+// openTo opens the log up to a recovery point, behind which everything is cut off.
+func (p *Partition) openTo(rp recoveryPointRecord, files *segmentFiles) error {
 	if err := p.cut(rp, files); err != nil {
 		return err
 	}
@@ -401,6 +406,9 @@ func (p *Partition) refusedBefore() error {
 func (p *Partition) cut(rp recoveryPointRecord, files *segmentFiles) error {
 	s, dir := p.s, p.disk.dir
 	have, ok := files.logs[rp.base]
+	if len(files.logs) == 0 && rp.offset > p.logStart.Load() {
+		return &CorruptError{Path: dir, Position: -1, Offset: p.logStart.Load(), End: rp.offset, Reason: "all segments are missing"}
+	}
 	if !ok && rp.position > 0 {
 		return &CorruptError{Path: path.Join(dir, segmentName(rp.base, suffixLog)), Position: -1,
 			Offset: rp.base, End: rp.offset, Reason: "the segment of the recovery point is missing"}
@@ -409,7 +417,7 @@ func (p *Partition) cut(rp recoveryPointRecord, files *segmentFiles) error {
 		return &CorruptError{Path: path.Join(dir, segmentName(rp.base, suffixLog)), Position: have,
 			Offset: -1, End: rp.offset, Reason: "the segment ends before byte " + strconv.FormatInt(rp.position, 10) + ", where the recovery point lies"}
 	}
-	for _, name := range files.above(rp.base) {
+	for _, name := range files.above(rp.base, rp.offset) {
 		full := path.Join(dir, name)
 		remove := s.fs.Remove
 		if path.Ext(name) == suffixLog { // large
@@ -448,16 +456,17 @@ func (p *Partition) openSegments(rp recoveryPointRecord, files *segmentFiles) er
 		list = append(list, g)
 		if base != rp.base && files.lacksIndex(base) && p.load(g, true) == nil { // damage shows when it is read
 			p.restoreIndexes(g)
+			g.shed()
 		}
 	}
-	if n := len(list); n > 0 && list[n-1].base == rp.base {
+	if n := len(list); n > 0 {
 		g := list[n-1]
-		if err := p.load(g, false); err != nil {
+		if err := p.load(g, g.base < rp.base); err != nil {
 			releaseAll(list)
 			return err
 		}
 		if g.tail.next != rp.offset {
-			err := &CorruptError{Path: g.name(suffixLog), Position: rp.position, Offset: min(g.tail.next, rp.offset), End: rp.offset,
+			err := &CorruptError{Path: g.name(suffixLog), Position: g.tail.size, Offset: min(g.tail.next, rp.offset), End: rp.offset,
 				Reason: fmt.Sprintf("the last batch ends before offset %d, the recovery point is %d", g.tail.next, rp.offset)}
 			releaseAll(list)
 			return err
@@ -466,11 +475,13 @@ func (p *Partition) openSegments(rp recoveryPointRecord, files *segmentFiles) er
 		if files.lacksIndex(g.base) {
 			p.restoreIndexes(g)
 		}
-		g.largest.Store(g.tail.largest())
 	}
 	if len(list) > 0 {
 		p.segments.Store(&list)
-		p.logStart.Store(max(p.logStart.Load(), list[0].base))
+		if start := p.logStart.Load(); start < list[0].base {
+			p.s.warn("log-start", fmt.Sprintf("%s begins at offset %d: those from %d on were removed by another program", p, list[0].base, start))
+			p.logStart.Store(list[0].base)
+		}
 	}
 	p.sumSize()
 	return p.loadEpochs(rp.offset)

@@ -30,7 +30,7 @@ type segment struct {
 	// segment without timestamps.
 	created int64
 	jitter  int64 // ms by which the segment rolls early
-	// largest is the largest timestamp so far, -1 if none or not known yet.
+	// largest is the largest timestamp of records so far, -1 if none or not known yet.
 	largest atomic.Int64
 
 	// Owner of the following fields: the partition's log lock.
@@ -46,16 +46,44 @@ type segment struct {
 	unsynced bool
 	// indexUnsynced says the same of the index files of a closed segment.
 	indexUnsynced bool
+	// reindexed: a reader found an entry wrong, and they were made anew if the log
+	// allowed it. It is not tried again.
+	reindexed bool
 
 	mu struct {
 		sync.Mutex // leaf: held for looking up and appending entries, never across I/O
-		// index and times are all entries, if loaded. They only grow; a slice taken
-		// under the lock stays valid.
-		index  []indexEntry
-		times  []timeEntry
-		loaded bool
+		// index and times are all entries if they are in memory. They only grow; a slice
+		// taken under the lock stays valid.
+		index []indexEntry
+		times []timeEntry
+		place entriesPlace
+		// indexed and timed are how many entries the files have, if they are there.
+		indexed, timed int
+		// ends are where the latest reads ended. Who reads on needs no index then.
+		ends     [keptEnds]readEnd
+		endsNext int
 	}
 }
+
+// keptEnds is how many readers may go through a closed segment side by side without
+// its index.
+const keptEnds = 4
+
+// A readEnd says that all batches before position end below offset.
+type readEnd struct{ offset, position int64 }
+
+// entriesPlace says where a segment's index entries are.
+type entriesPlace uint8
+
+const (
+	// entriesUnknown: nobody has looked at the index files yet.
+	entriesUnknown entriesPlace = iota
+	// entriesInMemory: the segment is active, or its files do not hold just them yet.
+	entriesInMemory
+	// entriesInFiles: the segment is closed and its files hold just them. However many
+	// segments are read, their entries take no memory.
+	entriesInFiles
+)
 
 // acquire takes a reference. It fails when the segment has been closed: take
 // the partition's list again.
@@ -116,7 +144,7 @@ func newSegment(fsys vfs.FS, dir string, base, now int64) (*segment, error) {
 		return nil, err
 	}
 	g.tail, g.known, g.unsynced = newTail(base), true, true
-	g.mu.loaded = true
+	g.mu.place = entriesInMemory
 	for _, suffix := range []string{suffixIndex, suffixTimeIndex} {
 		// A .log is never without its indexes: who copies or looks at the folder
 		// expects all three. Without them nothing is lost: the next checkpoint tries
@@ -128,17 +156,71 @@ func newSegment(fsys vfs.FS, dir string, base, now int64) (*segment, error) {
 	return g, nil
 }
 
-// entries returns the index entries, which must be loaded.
-func (g *segment) entries() (index []indexEntry, times []timeEntry, loaded bool) {
+// entries returns where the index entries are, and them if they are in memory.
+func (g *segment) entries() (index []indexEntry, times []timeEntry, place entriesPlace) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.mu.index, g.mu.times, g.mu.loaded
+	return g.mu.index, g.mu.times, g.mu.place
 }
 
 func (g *segment) setEntries(index []indexEntry, times []timeEntry) {
 	g.mu.Lock()
-	g.mu.index, g.mu.times, g.mu.loaded = index, times, true
+	g.mu.index, g.mu.times, g.mu.place = index, times, entriesInMemory
+	clear(g.mu.ends[:])
 	g.mu.Unlock()
+}
+
+// readOn returns the position at which a read ended before offset, 0 if none is known.
+func (g *segment) readOn(offset int64) int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, e := range g.mu.ends {
+		if e.offset == offset {
+			return e.position
+		}
+	}
+	return 0
+}
+
+// readTo notes where a read of offset ended.
+func (g *segment) readTo(offset int64, end readEnd) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.place != entriesInFiles {
+		return
+	}
+	for i := range g.mu.ends {
+		if g.mu.ends[i].offset == offset { // the same reader
+			g.mu.ends[i] = end
+			return
+		}
+	}
+	g.mu.ends[g.mu.endsNext] = end
+	g.mu.endsNext = (g.mu.endsNext + 1) % keptEnds
+}
+
+// shed forgets the entries of a closed segment if its files hold them. REQUIRES the
+// partition's log lock, and that nothing will be appended to the segment.
+func (g *segment) shed() {
+	if g.indexesBehind() {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.place == entriesInMemory {
+		g.mu.index, g.mu.times, g.mu.place = nil, nil, entriesInFiles
+		g.mu.indexed, g.mu.timed = g.indexOut, g.timesOut
+	}
+}
+
+// filed is how many entries an index file holds, if they are there.
+func (g *segment) filed(suffix string) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if suffix == suffixIndex {
+		return g.mu.indexed
+	}
+	return g.mu.timed
 }
 
 // load works out the segment's tail, and its index entries from the index files
@@ -182,6 +264,7 @@ func (g *segment) load(fsys vfs.FS, buf []byte, interval int64, whole, closed bo
 	g.tail, g.known = t, true
 	g.indexOut, g.timesOut = len(index), len(times)
 	g.stale = err != nil || !slices.Equal(index, fileIndex) || !slices.Equal(times, fileTimes)
+	g.largest.Store(t.maxTime)
 	g.setEntries(index, times)
 	return nil
 }
@@ -311,8 +394,8 @@ func (g *segment) writeIndexes(fsys vfs.FS) error {
 
 // indexesBehind reports whether the files lack entries.
 func (g *segment) indexesBehind() bool {
-	index, times, _ := g.entries()
-	return g.stale || g.indexOut != len(index) || g.timesOut != len(times)
+	index, times, place := g.entries()
+	return g.stale || place == entriesInMemory && (g.indexOut != len(index) || g.timesOut != len(times))
 }
 
 // writeTail writes b at off of a file, made if missing, and ends it there.

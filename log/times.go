@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sort"
 
 	"github.com/kcoord/kcoord/log/record"
 )
@@ -16,53 +15,6 @@ var errFound = errors.New("found")
 // later, that record's timestamp and its batch's leader epoch; -1, -1, -1 if
 // there is none.
 func (p *Partition) OffsetForTimestamp(ts int64) (offset, timestamp int64, epoch int32, err error) {
-	return p.search(func(g *segment, times []timeEntry) (from int64, ok bool) {
-		if largest(g, times) < ts {
-			return 0, false
-		}
-		// Everything up to and including the batch of the greatest entry below ts is
-		// older than ts.
-		i := sort.Search(len(times), func(i int) bool { return times[i].timestamp >= ts })
-		if i == 0 {
-			return 0, true
-		}
-		return int64(times[i-1].relative), true
-	}, ts)
-}
-
-// MaxTimestamp returns the earliest offset that has the largest timestamp
-// (KIP-734); -1, -1, -1 if the log is empty.
-func (p *Partition) MaxTimestamp() (offset, timestamp int64, epoch int32, err error) {
-	if err := p.readable(p.hw.Load()); err != nil {
-		return -1, -1, -1, err
-	}
-	most := int64(-1)
-	for _, g := range p.list() {
-		_, times, err := p.indexOf(g)
-		if err != nil {
-			return -1, -1, -1, fmt.Errorf("%w: %s: %w", ErrStorage, p, err)
-		}
-		most = max(most, largest(g, times))
-	}
-	if most < 0 {
-		return -1, -1, -1, nil
-	}
-	return p.OffsetForTimestamp(most)
-}
-
-// largest is the largest timestamp of a segment. The active one's is taken from
-// its tail's copy, as its time index lags behind.
-func largest(g *segment, times []timeEntry) int64 {
-	most := g.largest.Load()
-	if n := len(times); n > 0 {
-		most = max(most, times[n-1].timestamp)
-	}
-	return most
-}
-
-// search looks in each segment that begin accepts, from the relative offset it
-// gives, for the first record with a timestamp of at least ts.
-func (p *Partition) search(begin func(g *segment, times []timeEntry) (int64, bool), ts int64) (int64, int64, int32, error) {
 	if err := p.readable(p.hw.Load()); err != nil {
 		return -1, -1, -1, err
 	}
@@ -70,7 +22,7 @@ func (p *Partition) search(begin func(g *segment, times []timeEntry) (int64, boo
 		if !g.acquire() {
 			continue // removed since: below the log start, or its successor follows in the next list
 		}
-		offset, timestamp, epoch, err := p.searchSegment(g, begin, ts)
+		offset, timestamp, epoch, err := p.searchSegment(g, ts)
 		g.release()
 		if err != nil {
 			return -1, -1, -1, fmt.Errorf("%w: %s: %w", ErrStorage, p, err)
@@ -82,16 +34,35 @@ func (p *Partition) search(begin func(g *segment, times []timeEntry) (int64, boo
 	return -1, -1, -1, nil
 }
 
-func (p *Partition) searchSegment(g *segment, begin func(*segment, []timeEntry) (int64, bool), ts int64) (offset, timestamp int64, epoch int32, err error) {
-	_, times, err := p.indexOf(g)
-	if err != nil {
+// MaxTimestamp returns the earliest offset that has the largest timestamp
+// (KIP-734); -1, -1, -1 if the log is empty.
+func (p *Partition) MaxTimestamp() (offset, timestamp int64, epoch int32, err error) {
+	if err := p.readable(p.hw.Load()); err != nil {
 		return -1, -1, -1, err
 	}
-	relative, ok := begin(g, times)
-	if !ok {
+	most := int64(-1)
+	for _, g := range p.list() {
+		if err := p.look(g); err != nil {
+			return -1, -1, -1, fmt.Errorf("%w: %s: %w", ErrStorage, p, err)
+		}
+		most = max(most, g.largest.Load())
+	}
+	if most < 0 {
 		return -1, -1, -1, nil
 	}
-	pos, _, err := p.find(g, g.base+relative, g.size.Load())
+	return p.OffsetForTimestamp(most)
+}
+
+// searchSegment looks in a segment for the first record with a timestamp of at least
+// ts.
+func (p *Partition) searchSegment(g *segment, ts int64) (offset, timestamp int64, epoch int32, err error) {
+	if err := p.look(g); err != nil {
+		return -1, -1, -1, err
+	}
+	if g.largest.Load() < ts {
+		return -1, -1, -1, nil
+	}
+	pos, _, err := p.find(g, g.base+p.olderThan(g, ts), g.size.Load())
 	if err != nil {
 		return -1, -1, -1, err
 	}

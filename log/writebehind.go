@@ -157,12 +157,13 @@ func (p *Partition) dropPending(n int) {
 }
 
 // writeRun writes as many pending batches as go into one write, after rolling
-// the active segment if the first one asks for it.
+// the active segment if the first one asks for it. The newest segment may be one below
+// that of the recovery point, if that one was empty and is gone: it is closed.
 func (p *Partition) writeRun() error {
 	cfg := &p.topic.Load().Config
 	g := p.active()
 	first := record.Batch(p.disk.pending[0].data)
-	if g == nil || p.shouldRoll(g, &g.tail, first, cfg) {
+	if g == nil || g.base < p.disk.rpBase || p.shouldRoll(g, &g.tail, first, cfg) {
 		if err := p.roll(first.BaseOffset()); err != nil {
 			return err
 		}
@@ -185,7 +186,7 @@ func (p *Partition) writeRun() error {
 	g.mu.Unlock()
 	g.tail, g.unsynced, p.disk.dirty = run.tail, true, true
 	p.bytes.Add(run.tail.size - g.size.Load())
-	g.largest.Store(run.tail.largest())
+	g.largest.Store(run.tail.maxTime)
 	g.size.Store(run.tail.size)
 	p.hw.Store(run.tail.next)
 	p.dropPending(run.n)
@@ -293,7 +294,7 @@ func (p *Partition) roll(base int64) error {
 		return err
 	}
 	old := p.active()
-	if old != nil {
+	if old != nil && old.base >= p.disk.rpBase {
 		if err := p.cutExcess(); err != nil {
 			return err
 		}
@@ -311,6 +312,9 @@ func (p *Partition) roll(base int64) error {
 	}
 	list := append(append([]*segment(nil), p.list()...), g)
 	p.segments.Store(&list)
+	if old != nil {
+		old.shed()
+	}
 	p.disk.dirty, p.disk.dirUnsynced = true, true
 	p.disk.generation++
 	return nil
