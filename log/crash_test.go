@@ -2,6 +2,7 @@ package log
 
 import (
 	"fmt"
+	"path"
 	"testing"
 	"time"
 
@@ -116,6 +117,7 @@ func (w *world) retain() {
 // goes on working with it, crashes again and checks once more.
 func judge(t *testing.T, what string, image *vfs.Crashable, promises map[string]promised, now time.Duration) {
 	t.Helper()
+	wantGuard(t, what, image)
 	for round := range 3 {
 		w := newWorld(t, image)
 		w.now = now
@@ -155,6 +157,29 @@ func judge(t *testing.T, what string, image *vfs.Crashable, promises map[string]
 		} else {
 			image = image.Crash(vfs.KeepNone)
 		}
+	}
+}
+
+// wantGuard: as long as the journal may hold what the partition logs do not, a Kafka
+// that is started on the folder finds the guard and no marker that vouches for them.
+func wantGuard(t *testing.T, what string, fs vfs.FS) {
+	t.Helper()
+	there := func(name string) bool {
+		ok, err := exists(fs, path.Join(testDir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	if !there(propertiesName) {
+		return
+	}
+	sn, err := readSnapshot(fs, testDir)
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	if guard, marker := there(guardName), there(markerName); !sn.clean && (!guard || marker) {
+		t.Fatalf("%s: the snapshot is open, the guard is there: %t, the marker: %t", what, guard, marker)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kcoord/kcoord/log/record"
 	"github.com/kcoord/kcoord/log/vfs"
 )
 
@@ -201,7 +202,24 @@ func (p *Partition) epochsOf(g *segment) error {
 		if err != nil {
 			return g.corrupt(err, -1)
 		}
-		p.epochs.add(b.LeaderEpoch(), b.BaseOffset())
+		p.foundEpoch(g, b, 0)
+	}
+}
+
+// foundEpoch notes the leader epoch of a batch that a start found. No checksum covers
+// it: one that falls, or is higher than any that was given out and more than some
+// above it, is ignored and told of.
+func (p *Partition) foundEpoch(g *segment, b record.Batch, more int32) {
+	p.s.opening.Lock()
+	highest := p.s.epoch
+	p.s.opening.Unlock()
+	epoch := b.LeaderEpoch()
+	newest := p.epochs.newest()
+	switch {
+	case epoch >= 0 && epoch < newest || int64(epoch) > int64(max(highest, newest))+int64(more):
+		p.s.warn("leader-epoch", fmt.Sprintf("%s: the leader epoch %d of the batch at offset %d is ignored: the newest before it is %d", g.name(suffixLog), epoch, b.BaseOffset(), newest))
+	default:
+		p.epochs.add(epoch, b.BaseOffset())
 	}
 }
 

@@ -78,6 +78,11 @@ func (p *Partition) adopt(rp recoveryPointRecord, files *segmentFiles, bases []i
 	return p.openTo(rp, files)
 }
 
+// epochJump is by how much the leader epochs of another program's batches may rise from
+// one to the next, since no checksum covers them: Kafka's rise by one with each start
+// or election.
+const epochJump = 1 << 20
+
 // judge reads a segment, with every checksum, from the offset next on. It cuts a
 // torn tail off the last one, if it lies at or above vouched, the end of what
 // was durable. It returns the offset behind the last batch.
@@ -103,7 +108,7 @@ func (p *Partition) judge(g *segment, next, vouched int64, last bool) (int64, er
 				p.s.warn("plain-gap", fmt.Sprintf("%s: offsets %d to %d are missing", g.name(suffixLog), next, b.BaseOffset()-1))
 			}
 			least, next = next, b.NextOffset()
-			p.epochs.add(b.LeaderEpoch(), b.BaseOffset())
+			p.foundEpoch(g, b, epochJump)
 			continue
 		case err == nil:
 			bad = &scanError{pos, fmt.Errorf("base offset %d, expected %d", b.BaseOffset(), next)}

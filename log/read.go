@@ -316,7 +316,7 @@ func (p *Partition) loadBatches(part loadPart, start, next int64, buf []byte, f 
 			continue
 		}
 		if err := f(b); err != nil {
-			return next, err
+			return next, fmt.Errorf("log: %s at byte %d, offsets %d to %d: %w", g.name(suffixLog), s.pos-b.Size(), b.BaseOffset(), b.LastOffset(), err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path"
 	"strconv"
 
@@ -55,7 +56,9 @@ func (s *Store) recover(sn *snapshot) error {
 	}
 	s.folder.TookPartitions = s.o.Mono() - began
 	s.check.rests = s.o.Mono() + recoveredRest
-	s.epoch++
+	if s.epoch < math.MaxInt32 {
+		s.epoch++
+	}
 	if tail.Lost > 0 {
 		return s.startOver(tail)
 	}
@@ -327,9 +330,10 @@ const refusedName = "refused.kcoord"
 func (p *Partition) openFiles(rp recoveryPointRecord, clean, there bool) error {
 	s, dir := p.s, p.disk.dir
 	if !there {
-		if rp.position > 0 || rp.offset > p.logStart.Load() {
+		if rp.offset > p.logStart.Load() {
 			return &CorruptError{Path: dir, Position: -1, Offset: p.logStart.Load(), End: rp.offset, Reason: "the folder is missing"}
 		}
+		p.setEnds(emptyAt(rp))
 		return nil
 	}
 	p.disk.made, p.disk.foreign = true, true
@@ -353,8 +357,19 @@ func (p *Partition) openFiles(rp recoveryPointRecord, clean, there bool) error {
 	return p.openTo(rp, files)
 }
 
+// emptyAt is the recovery point of a log that holds nothing any more and goes on where
+// rp is.
+func emptyAt(rp recoveryPointRecord) recoveryPointRecord {
+	rp.base, rp.position = rp.offset, 0
+	return rp
+}
+
 // openTo opens the log up to a recovery point, behind which everything is cut off.
 func (p *Partition) openTo(rp recoveryPointRecord, files *segmentFiles) error {
+	if len(files.logs) == 0 && rp.offset <= p.logStart.Load() { // all of it was deleted
+		rp = emptyAt(rp)
+		p.setEnds(rp)
+	}
 	if err := p.cut(rp, files); err != nil {
 		return err
 	}
