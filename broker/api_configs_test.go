@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/kcoord/kcoord/log/vfs"
 )
 
 // describe returns a resource's properties as DescribeConfigs v4 tells them.
@@ -253,6 +255,28 @@ func TestListConfigResources(t *testing.T) {
 	}{{0, nil, 0, ""}, {1, []int8{32}, 0, "g"}, {1, []int8{2}, 0, "__consumer_offsets t"}, {1, []int8{4, 32}, 0, "1 g"}, {1, []int8{77}, 35, ""}} {
 		if code, names := list(want.version, want.types...); code != want.code || names != want.names {
 			t.Errorf("v%d %v: %d %q, want %d %q", want.version, want.types, code, names, want.code, want.names)
+		}
+	}
+}
+
+// TestRecoveryThreads: the store is told how many partitions to have in hand at a time
+// if somebody has said so, in the file or while the broker runs.
+func TestRecoveryThreads(t *testing.T) {
+	const name = "num.recovery.threads.per.data.dir"
+	for set, want := range map[string]int{"": 0, "1": 1, "12": 12} {
+		properties := map[string]string{}
+		if set != "" {
+			properties[name] = set
+		}
+		b, tr := startTest(t, Options{DataDir: "data", FS: vfs.NewMem(), Properties: properties})
+		if got := b.recoveryThreads(); got != want {
+			t.Errorf("%q in the file: %d, want %d", set, got, want)
+		}
+		if code, message := alter(t, tr.open(0), onBroker, "", change{name, opSet, "3"}); code != 0 {
+			t.Fatalf("%d %s", code, message)
+		}
+		if got := b.recoveryThreads(); got != 3 {
+			t.Errorf("changed: %d, want 3", got)
 		}
 	}
 }

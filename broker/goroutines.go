@@ -79,14 +79,11 @@ func (g *goroutines) steps(l Loop, stop <-chan struct{}) error {
 	}
 }
 
-// parallelism bounds what each does at a time: most of it waits for the disk.
-const parallelism = 8
-
-// each calls f for 0 to n-1, several at a time, and returns when all have ended.
-func (g *goroutines) each(n int, f func(i int)) {
+// each calls f for 0 to n-1, up to most at a time, and returns when all have ended.
+func (g *goroutines) each(n, most int, f func(i int)) {
 	var next atomic.Int64
 	var done sync.WaitGroup
-	for range min(n, parallelism) {
+	for range min(n, most) {
 		done.Add(1)
 		g.Go("parallel", func() {
 			defer done.Done()

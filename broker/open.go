@@ -154,19 +154,35 @@ func (b *Broker) storeOptions() log.Options {
 		OffsetsPartitions: v.OffsetsTopicPartitions,
 		First:             [][]byte{meta.AppendTopic(nil, b.newOffsetsTopic(v.OffsetsTopicPartitions))},
 		Parallel:          b.parallel(),
+		RecoveryThreads:   b.recoveryThreads,
 		OnDurable:         b.release.durable,
 		OnAdvance:         b.data.advance,
 		Events:            b.storeEvents(),
 	}
 }
 
+// parallelism is how many things the store does at once when it opens and closes: most
+// of them wait for the disk.
+const parallelism = 8
+
 // parallel is how the store does several things at once, nil if it cannot: an
 // executor that is not made of goroutines.
 func (b *Broker) parallel() func(n int, f func(i int)) {
-	if g, ok := b.options.Executor.(*goroutines); ok {
-		return g.each
+	g, ok := b.options.Executor.(*goroutines)
+	if !ok {
+		return nil
 	}
-	return nil
+	return func(n int, f func(i int)) { g.each(n, max(parallelism, b.recoveryThreads()), f) }
+}
+
+// recoveryThreads is num.recovery.threads.per.data.dir if somebody has set it, else 0:
+// the default stays parallelism, since Kafka's 2 would make starts and stops slower.
+func (b *Broker) recoveryThreads() int {
+	c := b.config.Load()
+	if _, set := c.Lookup("num.recovery.threads.per.data.dir"); !set {
+		return 0
+	}
+	return c.Values().NumRecoveryThreads
 }
 
 // orNone makes a delay of 0 one that the store does not take for not set.

@@ -150,6 +150,10 @@ type Options struct {
 	// ended. It is used by Open and Close, where nobody is served who would suffer
 	// from it. nil: one after another.
 	Parallel func(n int, f func(i int))
+	// RecoveryThreads bounds how many partitions Open and Close have in hand at a time
+	// (num.recovery.threads.per.data.dir); it is asked each time. nil or 0: as many as
+	// Parallel takes.
+	RecoveryThreads func() int
 
 	// OnDurable gets the waiters of a round after its records are durable and its
 	// metadata applied. The slice is reused after it returns. It is called by the

@@ -188,7 +188,7 @@ func (s *Store) syncPartitions(cut journal.Position, clean bool) (points []point
 		r.pt, r.files, r.held, r.err = all[i].checkpoint(clean)
 	}
 	if clean { // nobody commits any more who would feel many syncs at once
-		each(s.o.Parallel, len(all), one)
+		s.several(len(all), one)
 	}
 	for i := range done {
 		if !clean {

@@ -3,6 +3,7 @@ package log
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,6 +65,54 @@ func TestParallel(t *testing.T) {
 			}
 			i++
 		})
+	}
+}
+
+// TestRecoveryThreads: as many partitions as were asked for are in hand at a time, and
+// no more; without a wish as many as there is help for.
+func TestRecoveryThreads(t *testing.T) {
+	const n, help = 20, 8
+	for _, c := range []struct{ threads, want int }{{1, 1}, {2, 2}, {7, 7}, {0, help}, {n + 1, help}} {
+		s := &Store{o: Options{
+			RecoveryThreads: func() int { return c.threads },
+			Parallel: func(n int, f func(int)) {
+				var next atomic.Int32
+				var all sync.WaitGroup
+				for range min(n, help) {
+					all.Go(func() {
+						for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+							f(i)
+						}
+					})
+				}
+				all.Wait()
+			},
+		}}
+		var running, most, calls atomic.Int32
+		together := make(chan struct{})
+		seen := make([]atomic.Int32, n)
+		s.several(n, func(i int) {
+			seen[i].Add(1)
+			now := running.Add(1)
+			for {
+				if old := most.Load(); now <= old || most.CompareAndSwap(old, now) {
+					break
+				}
+			}
+			if calls.Add(1) == int32(c.want) {
+				close(together)
+			}
+			<-together // until as many as may be are there
+			running.Add(-1)
+		})
+		if most.Load() != int32(c.want) {
+			t.Errorf("%d threads: %d at a time, want %d", c.threads, most.Load(), c.want)
+		}
+		for i := range seen {
+			if seen[i].Load() != 1 {
+				t.Errorf("%d threads: %d is done %d times", c.threads, i, seen[i].Load())
+			}
+		}
 	}
 }
 

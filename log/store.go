@@ -131,13 +131,31 @@ func (s *Store) inParallel(f func(p *Partition) error) error {
 	var all []*Partition
 	s.EachPartition(func(p *Partition) { all = append(all, p) })
 	errs := make([]error, len(all))
-	each(s.o.Parallel, len(all), func(i int) { errs[i] = f(all[i]) })
+	s.several(len(all), func(i int) { errs[i] = f(all[i]) })
 	for _, err := range errs {
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// several calls f for 0 to n-1, as many at a time as RecoveryThreads says.
+func (s *Store) several(n int, f func(i int)) {
+	threads := 0
+	if s.o.RecoveryThreads != nil {
+		threads = s.o.RecoveryThreads()
+	}
+	if threads <= 0 || threads >= n {
+		each(s.o.Parallel, n, f)
+		return
+	}
+	var next atomic.Int64
+	each(s.o.Parallel, threads, func(int) {
+		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+			f(i)
+		}
+	})
 }
 
 func each(parallel func(int, func(int)), n int, f func(i int)) {
