@@ -68,6 +68,50 @@ func TestStartOnFullDisk(t *testing.T) {
 	}
 }
 
+// A folder that was stopped in order is served from although there is no space for a
+// journal; writes are refused, and taken when there is.
+func TestCleanStartOnFullDisk(t *testing.T) {
+	fs := vfs.NewMem()
+	b, tr := newTest(t, Options{DataDir: "data", FS: fs})
+	startBroker(t, b)
+	c := tr.open(0)
+	createTopic(t, c, "t", 1)
+	if code := commitCode(t, c, commitRequest("g", "", -1, "t", 7, 0)); code != 0 {
+		t.Fatalf("commit: code %d", code)
+	}
+	if err := b.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	var full atomic.Bool
+	full.Store(true)
+	b, tr = startTest(t, Options{DataDir: "data", FS: &vfs.Hooked{FS: fs, Before: func(op vfs.Op) *vfs.Failure {
+		if full.Load() && op.Kind == vfs.OpPreallocate {
+			return &vfs.Failure{Err: syscall.ENOSPC}
+		}
+		return nil
+	}}})
+	c = tr.open(0)
+	resp := ask[*kmsg.OffsetFetchResponse](t, c, fetchRequest(8, "t", []int32{0}, "g"))
+	if g := resp.Groups[0]; g.ErrorCode != 0 || g.Topics[0].Partitions[0].Offset != 7 {
+		t.Errorf("%+v, want offset 7", g)
+	}
+	if code := commitCode(t, c, commitRequest("g", "", -1, "t", 8, 0)); code != codeCoordinatorNotAvailable {
+		t.Errorf("commit on a full disk: code %d", code)
+	}
+	if problems := b.Problems(); len(problems) == 0 {
+		t.Error("no problem is told of")
+	}
+	full.Store(false)
+	code := int16(-1)
+	for deadline := time.Now().Add(10 * time.Second); code != 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		code = commitCode(t, c, commitRequest("g", "", -1, "t", 8, 0))
+	}
+	if code != 0 {
+		t.Errorf("commit with space: code %d", code)
+	}
+}
+
 // lines is a log that a test reads while it is written.
 type lines struct {
 	mu sync.Mutex

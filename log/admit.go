@@ -101,7 +101,7 @@ func refusal(bits uint32) error {
 // urgent reports whether records that free space may be written although Admit
 // refuses.
 func (s *Store) urgent() bool {
-	return s.refusals.Load()&(refuseStopping|refuseFailed|refuseRound) == 0
+	return s.refusals.Load()&(refuseStopping|refuseFailed|refuseRound) == 0 && !s.waiting.Load()
 }
 
 // AdmitProduce is Admit for a Produce of n bytes, which fills at most half a
@@ -145,6 +145,9 @@ const freeCheckInterval = time.Second
 // again. What it fails at is tried again and shows in Admit; an error must end the
 // process (ErrFolderGone).
 func (s *Store) PrepareStep() (next time.Duration, err error) {
+	if s.waiting.Load() {
+		return s.beginLate()
+	}
 	now := s.o.Mono()
 	if now >= s.nextFreeCheck || s.freeLeft.Load() < 0 {
 		if err := s.checkFolder(); err != nil {

@@ -59,6 +59,9 @@ func (s *Store) checkpointDueBytes() bool { return s.j.Space().Used >= s.o.Check
 // An error must end the process; what can be tried again is not one.
 func (s *Store) CheckpointStep() (next time.Duration, err error) {
 	now := s.o.Mono()
+	if s.waiting.Load() { // nothing is written that a checkpoint could be made of
+		return s.o.CheckpointInterval, nil
+	}
 	due := s.check.last + s.o.CheckpointInterval
 	if now < due && !s.check.requested.Load() && !s.checkpointDueBytes() {
 		return due - now, nil
@@ -85,6 +88,9 @@ func (s *Store) CheckpointStep() (next time.Duration, err error) {
 func (s *Store) Checkpoint() error {
 	s.check.Lock()
 	defer s.check.Unlock()
+	if s.waiting.Load() {
+		return nil
+	}
 	return s.checkpoint(false)
 }
 

@@ -375,6 +375,9 @@ func (p *Partition) SetCleanerCheckpoint(offset int64) {
 // for a checkpoint, so that it can be cleaned once the recovery point has passed
 // it. It reports whether it rolled.
 func (p *Partition) RollActive(minBytes int64) (bool, error) {
+	if p.s.waiting.Load() {
+		return false, nil
+	}
 	p.disk.Lock()
 	defer p.disk.Unlock()
 	if err := p.writeLocked(); err != nil {

@@ -13,7 +13,11 @@ import (
 // an error the folder is as after a kill, which is safe.
 func (s *Store) Close() error {
 	s.BeginStop()
-	err := s.cleanStop()
+	stop := s.cleanStop
+	if s.waiting.Load() {
+		stop = s.stopWaiting
+	}
+	err := stop()
 	s.abandon()
 	return err
 }
@@ -46,16 +50,7 @@ func (s *Store) cleanStop() error {
 		return err
 	}
 	s.j = nil
-	if err := journal.RemoveFiles(s.fs, s.o.Dir); err != nil {
-		return err
-	}
-	if err := s.fs.Remove(s.path(guardName)); err != nil {
-		return err
-	}
-	if err := writeFileSync(s.fs, s.path(markerName), []byte(`{"version":0,"brokerEpoch":-1}`)); err != nil {
-		return err
-	}
-	return syncDir(s.fs, s.o.Dir)
+	return s.leaveClean()
 }
 
 // loadCleanerFile takes over the cleaner's checkpoints, as far as the file can be

@@ -41,6 +41,9 @@ func (s *Store) wakeFlusher() {
 // must end the process: what was in flight may or may not survive, and nothing
 // of it has been answered.
 func (s *Store) FlushStep() (next time.Duration, err error) {
+	if s.waiting.Load() {
+		return -1, nil
+	}
 	r := s.takeRound()
 	if r == nil {
 		return s.syncInterval()

@@ -86,7 +86,9 @@ func Open(o Options) (*Store, error) {
 	}
 	s.folder.FolderID, s.folder.LeaderEpoch = s.id, s.epoch
 	s.folder.Took = o.Mono() - began
-	s.mu.cut = s.j.Next()
+	if s.j != nil {
+		s.mu.cut = s.j.Next()
+	}
 	s.mu.queued.sleepsUntil = 0
 	s.check.last = o.Mono()
 	return s, nil
@@ -368,19 +370,7 @@ func (s *Store) openClean(sn *snapshot) error {
 		return err
 	}
 	s.folder.TookPartitions = s.o.Mono() - began
-	if err := removeIfThere(s.fs, s.path(markerName)); err != nil {
-		return err
-	}
-	if err := s.fs.Mkdir(s.path(guardName)); err != nil {
-		return err
-	}
-	if err := s.createJournal(sn.replay); err != nil {
-		return err
-	}
-	if err := s.writeSnapshot(s.snapshotNow(sn.replay, false)); err != nil {
-		return err
-	}
-	return s.writeStart()
+	return s.beginOrWait(sn.replay)
 }
 
 // loadMetadata applies the snapshot's records.

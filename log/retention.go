@@ -42,6 +42,9 @@ func (s *Store) wakeRetention() {
 // delay is over.
 func (s *Store) RetentionStep() (next time.Duration, err error) {
 	now := s.o.Mono()
+	if s.waiting.Load() { // log starts cannot rise; files that nobody needs may go
+		return min(s.removeDue(now), s.o.RetentionInterval), nil
+	}
 	if s.keep.next == 0 {
 		s.keep.next = now + max(s.o.RetentionDelay, 1)
 	}

@@ -37,12 +37,16 @@ type Store struct {
 
 	flush flusher
 
-	refusals       atomic.Uint32 // bits of admit.go
-	outOfSpace     atomic.Int32  // partitions whose last write found no space
-	durableRound   atomic.Uint64 // number of the newest durable round
-	syncing        atomic.Int64  // monotonic ns at which the round in flight was taken; 0: none
-	syncWanted     atomic.Bool   // a checkpoint asks for a journal sync (DurabilityOS)
-	foldersChanged atomic.Bool   // partition folders came or went since the data folder was synced
+	refusals     atomic.Uint32 // bits of admit.go
+	outOfSpace   atomic.Int32  // partitions whose last write found no space
+	durableRound atomic.Uint64 // number of the newest durable round
+	syncing      atomic.Int64  // monotonic ns at which the round in flight was taken; 0: none
+	syncWanted   atomic.Bool   // a checkpoint asks for a journal sync (DurabilityOS)
+	// waiting: there was no space for a journal when a clean folder was opened. Until
+	// it is false nobody but the preparer may touch j. lateAt is where it is to begin.
+	waiting        atomic.Bool
+	lateAt         journal.Position
+	foldersChanged atomic.Bool // partition folders came or went since the data folder was synced
 
 	writeWake      chan struct{} // each with capacity 1
 	prepareWake    chan struct{}
@@ -99,7 +103,7 @@ type JournalSpace struct {
 
 // JournalSpace returns the present figures.
 func (s *Store) JournalSpace() JournalSpace {
-	if s.refused(refuseStopping) { // the files are about to be closed
+	if s.refused(refuseStopping) || s.waiting.Load() { // the files are about to be closed, or not there yet
 		return JournalSpace{}
 	}
 	sp := s.j.Space()
