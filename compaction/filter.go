@@ -10,7 +10,13 @@ import (
 // filter decides what stays of each batch. It sees all batches of a round in
 // order, from the log start on.
 type filter struct {
-	newest  *offsetMap
+	newest *offsetMap
+	// alive are the offsets that newest knows, rising, without those behind which
+	// batches have come already; nil: not known. They count for the batches from mapped
+	// on: a plain one without any of them keeps nothing and need not be decoded.
+	alive  []int64
+	mapped int64
+
 	end     int64 // E: batches from here on are no part of the round
 	now     int64 // wall clock, ms
 	horizon int64 // what tombstones without a delete horizon get, ms
@@ -89,12 +95,26 @@ func (f *filter) decide(b record.Batch, mustStay bool) (record.Batch, error) {
 		return f.control(b, mustStay)
 	case b.Transactional() && f.isAborted(b):
 		return f.nothing(b, mustStay), nil
+	case f.superseded(b):
+		return f.nothing(b, mustStay), nil
 	}
 	out, err := f.records(b, mustStay)
 	if err == nil && b.Transactional() && out != nil && out.Count() > 0 {
 		f.kept[b.ProducerID()] = true
 	}
 	return out, err
+}
+
+// superseded reports whether every key of a batch is known to come again behind it.
+// Where a few keys are overwritten all the time this is nearly every batch.
+func (f *filter) superseded(b record.Batch) bool {
+	if f.alive == nil || b.BaseOffset() < f.mapped || b.Transactional() {
+		return false
+	}
+	for len(f.alive) > 0 && f.alive[0] < b.BaseOffset() {
+		f.alive = f.alive[1:]
+	}
+	return len(f.alive) == 0 || f.alive[0] > b.LastOffset()
 }
 
 // isAborted looks a batch's transaction up. Spans that lie behind are dropped:

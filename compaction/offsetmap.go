@@ -1,6 +1,9 @@
 package compaction
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+	"slices"
+)
 
 // slotBytes is the memory that a slot of an offset map takes.
 const slotBytes = 24
@@ -76,6 +79,26 @@ func (m *offsetMap) grow() {
 			*m.find(s.key) = s
 		}
 	}
+}
+
+// maxSorted bounds the keys whose newest offsets are worth sorting: more would take
+// longer than a step of the cleaner may.
+const maxSorted = 16 << 10
+
+// sorted returns the newest offset of every key in rising order, nil if there are
+// more than maxSorted.
+func (m *offsetMap) sorted() []int64 {
+	if m.used > maxSorted {
+		return nil
+	}
+	out := make([]int64, 0, m.used)
+	for i := range m.slots {
+		if next := m.slots[i].next; next != 0 {
+			out = append(out, next-1)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // newest returns the newest offset known of a key, -1 if none.

@@ -147,6 +147,9 @@ func (r *round) beginCopy() {
 		aborted: r.m.aborted, last: r.m.last, kept: map[int64]bool{},
 		stats: Stats{Tombstones: Tombstones{}},
 	}
+	if !r.m.partly {
+		r.f.alive, r.f.mapped = r.m.newest.sorted(), r.from
+	}
 	r.groups = groups(r.segs, end, config)
 	r.result.End, r.m = end, nil
 	if r.internal {

@@ -13,6 +13,8 @@ type mapper struct {
 	open    map[int64]*openTxn
 	reader  record.Reader
 	keys    []pendingKey // of the batch being read
+	// partly: the keys of a batch are unknown, since it cannot be decoded.
+	partly bool
 	// covered is the exclusive end of the batches that were taken.
 	covered int64
 	batches int
@@ -73,6 +75,7 @@ func (m *mapper) data(b record.Batch) error {
 	})
 	if err != nil {
 		if isUnreadable(err) {
+			m.partly = true
 			return nil
 		}
 		return err
