@@ -55,6 +55,7 @@ type Broker struct {
 	transport  Transport
 	benches    []bench // by event loop
 	release    releaser
+	gather     gatherer
 	data       dataPlane
 	configs    configEditor
 	timers     *timers
@@ -111,6 +112,7 @@ func New(o Options) (*Broker, error) {
 		return nil, err
 	}
 	b.release.transport, b.release.time, b.release.waited = b.transport, b.time, &b.metrics.waited
+	b.release.gather = &b.gather
 	b.tellsRequests = b.logger.GetLevel() <= zerolog.DebugLevel
 	return b, nil
 }
@@ -321,6 +323,7 @@ func (b *Broker) Stop(ctx context.Context) error {
 	for _, sh := range b.allShards() {
 		sh.event(coordinator.Event{Kind: coordinator.EventUnload})
 	}
+	b.gather.end(b)
 	b.data.stop()
 	for _, end := range atStop {
 		end()

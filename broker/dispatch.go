@@ -117,7 +117,17 @@ func (b *Broker) FrameLimit(head [6]byte) int {
 }
 
 // OnPass is netloop's.
-func (b *Broker) OnPass(loop int) { b.benches[loop].byPass, b.benches[loop].timed = true, false }
+func (b *Broker) OnPass(loop int) {
+	b.benches[loop].byPass, b.benches[loop].timed = true, false
+	if b.gather.loop.Load() != 0 {
+		b.gather.pass(b, loop)
+	}
+}
+
+// OnInput is netloop's.
+func (b *Broker) OnInput(loop int) {
+	b.gather.input(b, loop)
+}
 
 // OnFrame is netloop's: it parses, decodes and handles one request.
 func (b *Broker) OnFrame(c netloop.Conn, slot netloop.Slot, frame, out []byte) ([]byte, netloop.Verdict) {

@@ -22,7 +22,9 @@ type testTransport struct {
 	loops   int
 	conns   atomic.Uint64
 	loop    sync.Mutex
-	bulk    bool // connections are on the goroutine transport from the start
+	busy    atomic.Bool  // there is always more input
+	asked   atomic.Int64 // calls of AfterInput
+	bulk    bool         // connections are on the goroutine transport from the start
 }
 
 func (t *testTransport) Start() error                     { return nil }
@@ -30,6 +32,13 @@ func (t *testTransport) Loops() int                       { return max(1, t.loop
 func (t *testTransport) Serve(string, net.Listener) error { return nil }
 func (t *testTransport) Drain()                           {}
 func (t *testTransport) Stop(context.Context) error       { return nil }
+
+// AfterInput has the end of the input told at once, or by the test.
+func (t *testTransport) AfterInput(loop int) {
+	if t.asked.Add(1); !t.busy.Load() {
+		t.handler.(netloop.InputHandler).OnInput(loop)
+	}
+}
 
 func (t *testTransport) Release(loop int, done []netloop.Completion) {
 	for i := range done {

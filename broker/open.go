@@ -143,10 +143,7 @@ func (b *Broker) storeOptions() log.Options {
 			_, wall := b.options.Clock.Now()
 			return time.UnixMilli(wall)
 		},
-		Mono: func() time.Duration {
-			mono, _ := b.options.Clock.Now()
-			return mono
-		},
+		Mono:              b.storeMono,
 		Random:            b.options.Random,
 		Version:           b.options.Version,
 		ClusterID:         v.ClusterID,
@@ -155,6 +152,7 @@ func (b *Broker) storeOptions() log.Options {
 		First:             [][]byte{meta.AppendTopic(nil, b.newOffsetsTopic(v.OffsetsTopicPartitions))},
 		Parallel:          b.parallel(),
 		RecoveryThreads:   b.recoveryThreads,
+		Gathering:         b.gather.gathering,
 		OnDurable:         b.release.durable,
 		OnAdvance:         b.data.advance,
 		Events:            b.storeEvents(),
@@ -164,6 +162,12 @@ func (b *Broker) storeOptions() log.Options {
 // parallelism is how many things the store does at once when it opens and closes: most
 // of them wait for the disk.
 const parallelism = 8
+
+// storeMono is the store's monotonic clock.
+func (b *Broker) storeMono() time.Duration {
+	mono, _ := b.options.Clock.Now()
+	return mono
+}
 
 // parallel is how the store does several things at once, nil if it cannot: an
 // executor that is not made of goroutines.

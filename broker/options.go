@@ -74,6 +74,8 @@ type Transport interface {
 	Start() error
 	Loops() int
 	Serve(name string, l net.Listener) error
+	// AfterInput has OnInput called for a loop; see netloop.InputHandler.
+	AfterInput(loop int)
 	Drain()
 	Stop(ctx context.Context) error
 }

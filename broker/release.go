@@ -14,6 +14,7 @@ type releaser struct {
 	transport netloop.Releaser
 	time      *timekeeper
 	waited    *latencies
+	gather    *gatherer
 	mu        struct {
 		sync.Mutex
 		byLoop [][]netloop.Completion
@@ -25,8 +26,10 @@ func (r *releaser) durable(ws []log.Waiter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now, _ := r.time.now()
+	answers := 0
 	for i := range ws {
 		w := &ws[i]
+		answers += 1 + int(w.More)
 		switch who := w.Conn.(type) {
 		case wakeUp:
 			who()
@@ -37,6 +40,8 @@ func (r *releaser) durable(ws []log.Waiter) {
 			panic(fmt.Sprintf("broker: a waiter is a %T", w.Conn))
 		}
 	}
+	mono, _ := r.time.clock.Now()
+	r.gather.durable(answers, mono)
 	for loop, done := range r.mu.byLoop {
 		if len(done) > 0 {
 			r.transport.Release(loop, done)

@@ -249,6 +249,9 @@ func (sh *shard) appendLocked(ev *coordinator.Event, expected int64, r *request)
 		recs = append(recs, log.Record{Key: rec.Key, Value: rec.Value})
 	}
 	sh.mu.records = recs
+	if r != nil && r.onLoop() {
+		sh.broker.gather.begin(sh.broker, r.session.conn.Loop())
+	}
 	var base int64
 	var err error
 	if last := expected + int64(len(recs)) - 1; r != nil && !r.pooled && len(res.Replies) == 1 &&

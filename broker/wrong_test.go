@@ -31,6 +31,7 @@ var wrong = []struct {
 	{"answers leave in another order", outgoing(swapped), []string{"order"}},
 	{"a request is answered twice", outgoing(doubled), []string{"order"}},
 	{"the timers sleep", func() sim.Sabotage { return sim.Sabotage{Asleep: func(loop string) bool { return loop == "timers" }} }, []string{"forgotten", "settling", "sessions"}},
+	{"the end of an event loop's input is not told", func() sim.Sabotage { return sim.Sabotage{Untold: true} }, []string{"forgotten", "settling"}},
 	{"session timers are lost", step(withoutTimers(coordinator.TimerSession)), []string{"sessions"}},
 	{"rebalance timers are lost", step(withoutTimers(coordinator.TimerJoin)), []string{"forgotten", "settling", "sessions"}},
 	{"a parked JoinGroup is forgotten", step(forgetJoin), []string{"forgotten", "settling"}},

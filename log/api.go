@@ -155,6 +155,10 @@ type Options struct {
 	// Parallel takes.
 	RecoveryThreads func() int
 
+	// Gathering reports that more is about to be appended, by somebody who calls
+	// Store.Gathered when that has ended: the flusher waits for it. It is asked under
+	// no lock, may be called from any goroutine and must not block. nil: never.
+	Gathering func() bool
 	// OnDurable gets the waiters of a round after its records are durable and its
 	// metadata applied. The slice is reused after it returns. It is called by the
 	// flusher and must not block.

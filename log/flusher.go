@@ -29,6 +29,20 @@ const firstWrites = 4
 // retryAppend is how long the flusher waits for prepared space.
 const retryAppend = 10 * time.Millisecond
 
+// wakeForRound wakes the flusher for what was appended, unless it would only
+// wait for more.
+func (s *Store) wakeForRound() {
+	if !s.gathering() {
+		s.wakeFlusher()
+	}
+}
+
+// gathering reports whether the open round is left open for what is about to come.
+func (s *Store) gathering() bool { return s.o.Gathering != nil && s.o.Gathering() }
+
+// Gathered is called after Options.Gathering has turned false.
+func (s *Store) Gathered() { s.wakeFlusher() }
+
 // wakeFlusher makes the flusher's loop call FlushStep.
 func (s *Store) wakeFlusher() {
 	select {
@@ -41,7 +55,7 @@ func (s *Store) wakeFlusher() {
 // must end the process: what was in flight may or may not survive, and nothing
 // of it has been answered.
 func (s *Store) FlushStep() (next time.Duration, err error) {
-	if s.waiting.Load() {
+	if s.waiting.Load() || s.gathering() {
 		return -1, nil
 	}
 	r := s.takeRound()

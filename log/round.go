@@ -199,7 +199,7 @@ func (p *Partition) appendRecords(wallMillis int64, t record.Template, recs []Re
 	wake := s.addedLocked(b.build.Size() - before)
 	s.mu.Unlock()
 	if wake {
-		s.wakeFlusher()
+		s.wakeForRound()
 	}
 	return base, nil
 }
@@ -271,7 +271,7 @@ func (p *Partition) appendWhole(data []byte, produce int) (int64, error) {
 	wake := s.addedLocked(roundOverhead + len(data))
 	s.mu.Unlock()
 	if wake {
-		s.wakeFlusher()
+		s.wakeForRound()
 	}
 	return base, nil
 }
@@ -298,7 +298,7 @@ func (s *Store) AppendMetadata(records [][]byte, w *Waiter, urgent bool) error {
 	wake := s.addedLocked(0)
 	s.mu.Unlock()
 	if wake {
-		s.wakeFlusher()
+		s.wakeForRound()
 	}
 	return nil
 }

@@ -33,6 +33,7 @@ const (
 	waits                // Later, completed by the test
 	panics               // the handler panics
 	closing              // Later, the completion closes
+	asks                 // Answered, and the handler asks for OnInput
 )
 
 const (
@@ -89,8 +90,10 @@ type testHandler struct {
 	parkedCh chan Completion
 
 	opened, closed, frames atomic.Int64
-	mu                     sync.Mutex
-	reasons                []error
+	// inputs counts OnInput, seen is how many frames had come before the last.
+	inputs, seen atomic.Int64
+	mu           sync.Mutex
+	reasons      []error
 }
 
 func (h *testHandler) state(c Conn) *connState {
@@ -141,6 +144,9 @@ func (h *testHandler) OnFrame(c Conn, slot Slot, frame, out []byte) ([]byte, Ver
 	switch k {
 	case inline, bulk:
 		return appendAnswer(out, number, size), Answered
+	case asks:
+		h.server.AfterInput(c.Loop())
+		return appendAnswer(out, number, size), Answered
 	case later:
 		h.queue <- Completion{Conn: c, Slot: slot}
 		return appendAnswer(out, number, size), Later
@@ -170,6 +176,11 @@ func (h *testHandler) OnFrame(c Conn, slot Slot, frame, out []byte) ([]byte, Ver
 	}
 	h.t.Errorf("connection %d: unknown kind %d", c.ID(), k)
 	return out, Close
+}
+
+func (h *testHandler) OnInput(int) {
+	h.seen.Store(h.frames.Load())
+	h.inputs.Add(1)
 }
 
 func (h *testHandler) OnClose(c Conn, err error) {

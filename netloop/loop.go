@@ -49,8 +49,9 @@ type loop struct {
 	// again are connections with input left over by the limits of a pass.
 	again, turns []*conn
 	touched      []*conn
-	// rung: the bell will give the loop another turn after the other input.
-	rung bool
+	// rung: the bell will ring after the other input. yields: it gives the loop another
+	// turn for what is left over. tells: it tells the handler (AfterInput).
+	rung, yields, tells bool
 	// skipped: a task left the inbox to the bell; until the inbox is taken nobody
 	// posts another, so the bell must not stop before that.
 	skipped bool
@@ -113,7 +114,7 @@ func (l *loop) post() {
 
 func (l *loop) task(context.Context) error {
 	// A bell that is about to ring comes after other input, which has waited.
-	if l.rung {
+	if l.yields {
 		l.skipped = true
 	} else {
 		l.work()
@@ -124,9 +125,26 @@ func (l *loop) task(context.Context) error {
 // ring asks for another turn after the input that waits already. A task that posts
 // itself would run before any input, again and again.
 func (l *loop) ring() {
+	l.yields = true
+	l.ringBell()
+}
+
+func (l *loop) ringBell() {
 	if !l.rung {
 		l.rung = true
 		l.bell.ring()
+	}
+}
+
+// rang is called when the bell has rung.
+func (l *loop) rang() {
+	yields, tells := l.yields, l.tells
+	l.rung, l.yields, l.tells = false, false, false
+	if tells {
+		l.server.onInput(l.index)
+	}
+	if yields {
+		l.work()
 	}
 }
 

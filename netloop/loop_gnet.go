@@ -193,6 +193,15 @@ func (s *Server) release(index int, done []Completion) (start []*stream) {
 	return start
 }
 
+// AfterInput has the handler's OnInput called once the loop has gone through the input
+// that is there now, at once if there is none. It may be called on that loop only, by
+// the handler; several calls before OnInput are one.
+func (s *Server) AfterInput(index int) {
+	l := s.loops.all[index]
+	l.tells = true
+	l.ringBell()
+}
+
 // callbacks is what the library calls, each on the loop of its connection.
 type callbacks struct {
 	gnet.BuiltinEventEngine
@@ -235,8 +244,7 @@ func (b *callbacks) OnTraffic(gc gnet.Conn) gnet.Action {
 	fresh, _ := gc.Next(-1)
 	switch c := gc.Context().(type) {
 	case *loop:
-		c.rung = false
-		c.work()
+		c.rang()
 	case *conn:
 		if c.onLoop.loop.guardedPass(c, fresh) {
 			return gnet.Close

@@ -23,6 +23,9 @@ func (s *Server) reapLoops()                   {}
 func (s *Server) onLoop(net.Conn) bool         { return false }
 func (s *Server) enroll(*conn, net.Conn) error { return errors.ErrUnsupported }
 
+// AfterInput is for event loops.
+func (s *Server) AfterInput(int) {}
+
 func (s *Server) release(index int, done []Completion) (start []*stream) {
 	for i := range done {
 		c := done[i].Conn.(*conn)

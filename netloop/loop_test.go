@@ -68,6 +68,32 @@ func TestWhyConnectionsMove(t *testing.T) {
 
 // A client that floods the loop does not keep others from theirs. The handler takes
 // five microseconds a request, so a pass without limits would take milliseconds.
+// OnInput comes after the frames that were there when it was asked for, once for all
+// who asked since the last, and not without being asked.
+func TestAfterInput(t *testing.T) {
+	w := transport{name: "loop"}.start(t, nil)
+	c := w.client()
+	c.send(c.frame(nil, inline, 5, 5))
+	c.want(0, 5)
+	if n := w.handler.inputs.Load(); n != 0 {
+		t.Fatalf("OnInput came %d times, unasked", n)
+	}
+	const frames = 50
+	var b []byte
+	for range frames {
+		b = c.frame(b, asks, 5, 5)
+	}
+	c.send(b)
+	for i := range frames {
+		c.want(uint32(1+i), 5)
+	}
+	eventually(t, "OnInput behind the last frame", func() bool { return w.handler.seen.Load() == 1+frames })
+	if n := w.handler.inputs.Load(); n > frames/2 {
+		t.Errorf("OnInput came %d times for %d frames of one write", n, frames)
+	}
+	c.silent()
+}
+
 func TestFloodIsFair(t *testing.T) {
 	h := &busyHandler{newEchoHandler(), 5 * time.Microsecond}
 	s, address := serverFor(t, Options{Handler: h, Loops: 1, Limits: Limits{KeptBytes: 1 << 30}})

@@ -101,6 +101,13 @@ type PassHandler interface {
 	OnPass(loop int)
 }
 
+// An InputHandler is a Handler that asks with Server.AfterInput to be told when an
+// event loop has gone through the input that was there. OnInput is called on the loop.
+type InputHandler interface {
+	Handler
+	OnInput(loop int)
+}
+
 // A HalfCloseHandler is a Handler that is told when a connection whose peer sends no
 // more waits for answers that are still owed. Some clients only close their side so
 // that the end of what they ask is known, and are to be answered; but one that is gone

@@ -23,6 +23,7 @@ const stopGrace = 2 * time.Second
 type Server struct {
 	options Options
 	onPass  func(loop int) // of a PassHandler; nil: it is none
+	onInput func(loop int) // of an InputHandler; nil: it is none
 	limits  Limits
 	// onHalfClose is a HalfCloseHandler's; nil: it is none.
 	onHalfClose func(c Conn)
@@ -78,6 +79,9 @@ func New(o Options) (*Server, error) {
 	s := &Server{options: o, limits: limits, closing: make(chan struct{}), ended: make(chan struct{})}
 	if h, ok := o.Handler.(PassHandler); ok {
 		s.onPass = h.OnPass
+	}
+	if h, ok := o.Handler.(InputHandler); ok {
+		s.onInput = h.OnInput
 	}
 	if h, ok := o.Handler.(HalfCloseHandler); ok {
 		s.onHalfClose = h.OnHalfClose

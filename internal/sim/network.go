@@ -19,6 +19,8 @@ type network struct {
 	conns   []*conn
 	nextID  uint64
 	drained bool
+	// tells: the handler has asked to be told when the input has been gone through.
+	tells bool
 }
 
 // A conn is one connection, both ends of it.
@@ -54,6 +56,7 @@ type slot struct {
 func (n *network) Start() error                     { return nil }
 func (n *network) Loops() int                       { return 1 }
 func (n *network) Serve(string, net.Listener) error { return nil }
+func (n *network) AfterInput(int)                   { n.tells = true }
 func (n *network) Drain()                           { n.drained = true }
 func (c *conn) ID() uint64                          { return c.id }
 func (c *conn) Loop() int                           { return 0 }
@@ -70,6 +73,9 @@ func (c *conn) SetContext(v any) { c.context = v }
 func (n *network) Stop(context.Context) error {
 	w, p := n.world, n.world.process
 	for range 500 {
+		if n.tells {
+			n.tell()
+		}
 		var ready []*loop
 		for _, l := range p.loops {
 			if l.ready(w.machine.clock.mono) {
@@ -112,6 +118,15 @@ func (c *conn) send(frame []byte) { c.inbound = append(c.inbound, frame) }
 // is being opened a connection's own goroutine waits.
 func (c *conn) deliverable(now time.Duration) bool {
 	return !(c.bulk && !c.net.world.process.opened) && now >= c.slowUntil && c.open && !c.closing && !c.held && len(c.inbound) > 0 && !c.net.drained
+}
+
+// tell tells the handler that the input has been gone through. It comes at any time:
+// the event loop may have had more to read than what waits here.
+func (n *network) tell() {
+	if n.tells = false; n.world.options.Sabotage.Untold {
+		return
+	}
+	n.handler.(netloop.InputHandler).OnInput(0)
 }
 
 // deliver gives the handler the next frame.

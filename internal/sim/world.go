@@ -282,6 +282,9 @@ func (w *World) choices() []func() {
 				out = append(out, func() { w.step(l) })
 			}
 		}
+		if p.network.tells {
+			out = append(out, p.network.tell)
+		}
 		live := p.network.conns[:0]
 		for _, c := range p.network.conns {
 			if c.open {
