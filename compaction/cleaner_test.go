@@ -202,6 +202,33 @@ func TestDirtyRatio(t *testing.T) {
 	}
 }
 
+// As in Kafka, expired tombstones of a topic that nobody counts stay as long as nothing
+// dirty comes, however long that is, and go with the next round.
+func TestExpiredTombstonesOfAnIdleTopic(t *testing.T) {
+	r := newCleanerRig(t, vfs.NewMem(), Options{})
+	r.counted = false
+	r.write(20_000, 10)
+	r.set(kv{"key 1", "-"}, kv{"key 2", "-"})
+	must(t, r.roll())
+	r.steps(time.Minute)
+	if len(r.results) != 1 || r.results[0].Tombstones.Bytes() == 0 {
+		t.Fatalf("first: %+v", r.results)
+	}
+	size := r.p.Size()
+	r.now += 3 * time.Duration(retention) * time.Millisecond
+	r.steps(time.Hour)
+	if len(r.results) != 1 || r.p.Size() != size {
+		t.Fatalf("idle: %+v", r.results[1:])
+	}
+	r.write(20_000, 10)
+	r.set(kv{"key 1", "-"})
+	must(t, r.roll())
+	r.steps(time.Minute)
+	if len(r.results) != 2 || r.results[1].Tombstones.Bytes() == 0 || r.results[1].Tombstones.Bytes() >= r.results[0].Tombstones.Bytes() {
+		t.Errorf("with something new: %+v, was %+v", r.results[1:], r.results[0])
+	}
+}
+
 func TestCompactionLags(t *testing.T) {
 	r := newCleanerRig(t, vfs.NewMem(), Options{})
 	must(t, r.s.Close())

@@ -244,7 +244,8 @@ func BenchmarkRecover(b *testing.B) {
 }
 
 // BenchmarkReadClosed reads closed segments, a few batches or many at a time, as a
-// consumer that goes through them or from place to place.
+// consumer that goes through them or from place to place; and, to compare, the active
+// one.
 func BenchmarkReadClosed(b *testing.B) {
 	s, err := Open(diskOptions(filepath.Join(b.TempDir(), "kc")))
 	if err != nil {
@@ -278,20 +279,23 @@ func BenchmarkReadClosed(b *testing.B) {
 		for _, c := range []struct {
 			name string
 			step int64
-		}{{"on", 0}, {"jumping", 7_919}} {
+		}{{"on", 0}, {"jumping", 7_919}, {"active", 0}} {
 			b.Run(fmt.Sprintf("%s/bytes=%d", c.name, size), func(b *testing.B) {
 				b.ReportAllocs()
 				dst := make([]byte, 0, size)
 				offset := int64(0)
 				for b.Loop() {
-					if offset = (offset + c.step) % closed; offset > closed-300 {
-						offset = 0
+					switch offset += c.step; {
+					case c.name == "active":
+						offset = closed + 3
+					case offset > closed-300:
+						offset %= closed - 300
 					}
 					got, err := p.Read(offset, size, true, dst)
 					if err != nil || len(got) == 0 {
 						b.Fatalf("%d bytes, %v", len(got), err)
 					}
-					if c.step == 0 {
+					if c.name == "on" {
 						offset += int64(len(got) / len(batch))
 					}
 				}

@@ -97,14 +97,14 @@ func parseTimeIndex(b []byte) ([]timeEntry, error) {
 	return entries, nil
 }
 
-// floorIndex is the position from which a scan finds the batch that holds
-// relative offset target: that of the greatest entry at or below it, else 0.
-func floorIndex(entries []indexEntry, target int64) int64 {
-	i := sort.Search(len(entries), func(i int) bool { return int64(entries[i].relative) > target })
+// floorEntry returns the last offset index entry at or below a relative offset; ok is
+// false, and the entry that of the log's beginning, if there is none.
+func floorEntry(index []indexEntry, relative int64) (e indexEntry, ok bool) {
+	i := sort.Search(len(index), func(i int) bool { return int64(index[i].relative) > relative })
 	if i == 0 {
-		return 0
+		return e, false
 	}
-	return int64(entries[i-1].position)
+	return index[i-1], true
 }
 
 // tail is what an append to a segment has to know of what is in it already. It

@@ -72,17 +72,8 @@ func (p *Partition) reindex(g *segment, why error) {
 	}
 }
 
-// floorEntry returns the last offset index entry at or below a relative offset; ok is
-// false if there is none. REQUIRES look.
-func (p *Partition) floorEntry(g *segment, relative int64) (e indexEntry, ok bool, err error) {
-	index, _, place := g.entries()
-	if place == entriesInMemory {
-		i := sort.Search(len(index), func(i int) bool { return int64(index[i].relative) > relative })
-		if i == 0 {
-			return e, false, nil
-		}
-		return index[i-1], true, nil
-	}
+// floorInFile is floorEntry of a segment whose entries are in its files.
+func (p *Partition) floorInFile(g *segment, relative int64) (e indexEntry, ok bool, err error) {
 	ok, err = p.searchFile(g.name(suffixIndex), indexEntrySize, g.filed(suffixIndex), func(b []byte) bool {
 		found := indexEntryAt(b)
 		if int64(found.relative) > relative {

@@ -262,8 +262,8 @@ func TestSearchFile(t *testing.T) {
 				position = int64(e.position)
 				return true
 			})
-			if want := floorIndex(index, target); err != nil || position != want || ok != (want > 0) {
-				t.Fatalf("%d entries: %d is at %d (%t), want %d: %v", n, target, position, ok, want, err)
+			if want, any := floorEntry(index, target); err != nil || position != int64(want.position) || ok != any {
+				t.Fatalf("%d entries: %d is at %d (%t), want %d: %v", n, target, position, ok, want.position, err)
 			}
 		}
 	}

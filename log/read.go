@@ -101,7 +101,7 @@ func (p *Partition) baseAfter(base int64) int64 {
 // at least offset.
 func (p *Partition) readSegment(g *segment, offset int64, maxBytes int, minOne bool, dst []byte) ([]byte, error) {
 	end := g.size.Load()
-	pos, first, err := p.find(g, offset, end)
+	pos, first, place, err := p.find(g, offset, end)
 	if err != nil || pos == end {
 		return dst, err
 	}
@@ -125,7 +125,9 @@ func (p *Partition) readSegment(g *segment, offset int64, maxBytes int, minOne b
 	if sound == 0 && err != nil {
 		return dst[:at], g.corrupt(&scanError{pos, err}, offset)
 	}
-	g.readTo(offset, readEnd{next, pos + int64(sound)})
+	if place == entriesInFiles {
+		g.readTo(offset, readEnd{next, pos + int64(sound)})
+	}
 	return dst[:at+sound], nil // what is damaged behind it is told of when it is asked for
 }
 
@@ -144,25 +146,38 @@ func soundBatches(b []byte) (n int, next int64, err error) {
 }
 
 // find returns the position and size of the first batch whose last offset is at
-// least offset; position end if there is none.
-func (p *Partition) find(g *segment, offset, end int64) (pos, size int64, err error) {
-	if err := p.look(g); err != nil {
-		return 0, 0, err
+// least offset, position end if there is none; and where the segment's index entries
+// are.
+func (p *Partition) find(g *segment, offset, end int64) (pos, size int64, place entriesPlace, err error) {
+	index, _, place := g.entries()
+	if place == entriesUnknown {
+		if err := p.look(g); err != nil {
+			return 0, 0, place, err
+		}
+		index, _, place = g.entries()
 	}
-	if pos := g.readOn(offset); pos > 0 {
-		return p.findFrom(g, indexEntry{relative: -1}, pos, offset, end)
+	var e indexEntry
+	var ok bool
+	if place == entriesInMemory {
+		e, ok = floorEntry(index, offset-g.base)
+	} else {
+		if pos := g.readOn(offset); pos > 0 {
+			pos, size, err = p.findFrom(g, indexEntry{relative: -1}, pos, offset, end)
+			return pos, size, place, err
+		}
+		e, ok, err = p.floorInFile(g, offset-g.base)
 	}
-	e, ok, err := p.floorEntry(g, offset-g.base)
 	if err == nil && ok {
 		if pos, size, err = p.findFrom(g, e, int64(e.position), offset, end); err == nil {
-			return pos, size, nil
+			return pos, size, place, nil
 		}
 	}
 	if err != nil {
 		// Without the index all is found, and if the log is damaged, that is told.
 		p.reindex(g, err)
 	}
-	return p.findFrom(g, indexEntry{relative: -1}, 0, offset, end)
+	pos, size, err = p.findFrom(g, indexEntry{relative: -1}, 0, offset, end)
+	return pos, size, place, err
 }
 
 // findFrom is find beginning at a position: that of an index entry, which must say

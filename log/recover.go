@@ -494,7 +494,7 @@ func (p *Partition) openSegments(rp recoveryPointRecord, files *segmentFiles) er
 	if len(list) > 0 {
 		p.segments.Store(&list)
 		if start := p.logStart.Load(); start < list[0].base {
-			p.s.warn("log-start", fmt.Sprintf("%s begins at offset %d: those from %d on were removed by another program", p, list[0].base, start))
+			p.s.warn("log-start", fmt.Sprintf("%s begins at offset %d: those from %d on are gone", p, list[0].base, start))
 			p.logStart.Store(list[0].base)
 		}
 	}

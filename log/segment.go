@@ -312,7 +312,8 @@ func (g *segment) trustIndex(index []indexEntry, times []timeEntry, size int64, 
 	case n == 0 && len(index) > 0: // each offset index entry had its chance of one
 		return newTail(g.base), nil, nil, false
 	case n > 0:
-		if !g.holdsTime(times[n-1], floorIndex(index, int64(times[n-1].relative)), size, buf) {
+		at, _ := floorEntry(index, int64(times[n-1].relative))
+		if !g.holdsTime(times[n-1], int64(at.position), size, buf) {
 			return newTail(g.base), nil, nil, false
 		}
 		t.maxTime, t.maxTimeEnd = times[n-1].timestamp, g.base+int64(times[n-1].relative)

@@ -62,7 +62,7 @@ func (p *Partition) searchSegment(g *segment, ts int64) (offset, timestamp int64
 	if g.largest.Load() < ts {
 		return -1, -1, -1, nil
 	}
-	pos, _, err := p.find(g, g.base+p.olderThan(g, ts), g.size.Load())
+	pos, _, _, err := p.find(g, g.base+p.olderThan(g, ts), g.size.Load())
 	if err != nil {
 		return -1, -1, -1, err
 	}

@@ -420,3 +420,36 @@ func TestEmptyBatches(t *testing.T) {
 	}())
 	touched(t, false, map[string][]byte{zeroLog: alone}).wantKept("nothing but an empty batch", 100, -1)
 }
+
+// TestTimesOfEmptiedBatches: a batch that cleaning emptied keeps its timestamp, but no
+// search by time finds a record there.
+func TestTimesOfEmptiedBatches(t *testing.T) {
+	emptied := func(base, lastDelta, timestamp int64) record.Batch {
+		b := record.Batch(bytes.Clone(batchAt(base, 0, 24)))
+		binary.BigEndian.PutUint32(b[23:], uint32(lastDelta))
+		binary.BigEndian.PutUint64(b[35:], uint64(timestamp))
+		return record.AppendEmpty(nil, b)
+	}
+	content := append(ten()[:5*tenthSize], emptied(5, 2, testTime+500)...)
+	content = append(append(content, tenth(8)...), emptied(9, 0, testTime+900)...)
+	second := append(emptied(10, 1, testTime+5000), batchAt(12, 0, 24)...)
+	r := touched(t, false, map[string][]byte{zeroLog: content, "00000000000000000010.log": second})
+	for start := range 2 {
+		r.open()
+		p := r.partition(2, 0)
+		if p.Err() != nil || p.LogEnd() != 13 {
+			t.Fatalf("start %d: %v, log end %d", start, p.Err(), p.LogEnd())
+		}
+		for ts, want := range map[int64]int64{0: 0, 4: 4, 5: 8, 8: 8, 9: 12, 12: 12, 13: -1, 500: -1, 5000: -1} {
+			if at, _, _, err := p.OffsetForTimestamp(testTime + ts); at != want || err != nil {
+				t.Errorf("start %d: at %d: offset %d, want %d: %v", start, ts, at, want, err)
+			}
+		}
+		if at, ts, _, err := p.MaxTimestamp(); at != 12 || ts != testTime+12 || err != nil {
+			t.Errorf("start %d: the largest timestamp is %d at offset %d: %v", start, ts-testTime, at, err)
+		}
+		if err := r.s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

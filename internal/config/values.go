@@ -156,7 +156,7 @@ func (v *Values) bindings() map[string]any {
 // madeOf are the honoured properties that have no binding: values are made of
 // several of them, in fill or for a topic.
 var madeOf = []string{"node.id", "broker.id", "listeners", "advertised.listeners", "listener.security.protocol.map",
-	"controller.listener.names", "log.dir", "log.dirs", "kcoord.verify"}
+	"controller.listener.names", "log.dir", "log.dirs"}
 
 // fill makes the typed values of a configuration whose settings were checked one
 // by one, and checks what has to hold between them.
