@@ -1,9 +1,11 @@
 package log
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
+	"syscall"
 
 	"github.com/kcoord/kcoord/log/vfs"
 )
@@ -58,6 +60,9 @@ func (p *Partition) holds(g *segment) bool { return slices.Contains(p.list(), g)
 // older Kafka, which made one entry for the batches of a whole append. If the log is
 // damaged too, whoever reads is told where.
 func (p *Partition) reindex(g *segment, why error) {
+	if errors.Is(why, syscall.EMFILE) || errors.Is(why, syscall.ENFILE) {
+		return // nothing is wrong with the index
+	}
 	p.disk.Lock()
 	defer p.disk.Unlock()
 	if g.reindexed || !p.holds(g) || p.disk.removed {
@@ -85,31 +90,31 @@ func (p *Partition) floorInFile(g *segment, relative int64) (e indexEntry, ok bo
 	return e, ok, err
 }
 
-// olderThan returns the relative offset up to which all of a segment's records are
-// older than ts, as far as its time index tells; the segment's beginning if that cannot
-// be read. REQUIRES look.
-func (p *Partition) olderThan(g *segment, ts int64) (relative int64) {
+// olderThan returns the last time index entry below ts: up to its batch all of a
+// segment's records are older. ok is false if there is none, or if the file cannot be
+// read. REQUIRES look.
+func (p *Partition) olderThan(g *segment, ts int64) (e timeEntry, ok bool) {
 	_, times, place := g.entries()
 	if place == entriesInMemory {
 		i := sort.Search(len(times), func(i int) bool { return times[i].timestamp >= ts })
 		if i == 0 {
-			return 0
+			return e, false
 		}
-		return int64(times[i-1].relative)
+		return times[i-1], true
 	}
-	_, err := p.searchFile(g.name(suffixTimeIndex), timeEntrySize, g.filed(suffixTimeIndex), func(b []byte) bool {
+	ok, err := p.searchFile(g.name(suffixTimeIndex), timeEntrySize, g.filed(suffixTimeIndex), func(b []byte) bool {
 		found := timeEntryAt(b)
 		if found.timestamp >= ts {
 			return false
 		}
-		relative = int64(found.relative)
+		e = found
 		return true
 	})
 	if err != nil {
 		p.reindex(g, err)
-		return 0
+		return e, false
 	}
-	return relative
+	return e, ok
 }
 
 // searchBlock is up to how many entries are read at once: fewer are not worth another

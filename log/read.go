@@ -171,31 +171,43 @@ func (p *Partition) find(g *segment, offset, end int64) (pos, size int64, place 
 		if pos, size, err = p.findFrom(g, e, int64(e.position), offset, end); err == nil {
 			return pos, size, place, nil
 		}
+		if !errors.Is(err, errWrongEntry) {
+			return 0, 0, place, err
+		}
 	}
-	if err != nil {
-		// Without the index all is found, and if the log is damaged, that is told.
+	if err != nil { // without the index all is found
 		p.reindex(g, err)
 	}
 	pos, size, err = p.findFrom(g, indexEntry{relative: -1}, 0, offset, end)
 	return pos, size, place, err
 }
 
+// errWrongEntry marks that an index entry does not say what is in the log.
+var errWrongEntry = errors.New("a wrong entry")
+
 // findFrom is find beginning at a position: that of an index entry, which must say
-// what is there, if its relative offset is not below 0.
+// what is there (errWrongEntry), if its relative offset is not below 0.
 func (p *Partition) findFrom(g *segment, from indexEntry, at, offset, end int64) (pos, size int64, err error) {
 	buf := p.s.getBuf()
 	defer p.s.putBuf(buf)
-	s := newScanner(g.file, min(at, end), end, false, buf)
+	if from.relative >= 0 && (at < 0 || at >= end) {
+		return 0, 0, fmt.Errorf("%w: byte %d of %d", errWrongEntry, at, end)
+	}
+	s := newScanner(g.file, at, end, false, buf)
 	for {
 		b, err := s.next()
 		if errors.Is(err, io.EOF) {
 			return end, 0, nil
 		}
+		var bad *scanError
+		if from.relative >= 0 && errors.As(err, &bad) {
+			return 0, 0, fmt.Errorf("%w: no batch begins at byte %d: %w", errWrongEntry, at, err)
+		}
 		if err != nil {
 			return 0, 0, g.corrupt(err, -1)
 		}
 		if from.relative >= 0 && b.LastOffset() != g.base+int64(from.relative) {
-			return 0, 0, fmt.Errorf("the batch at byte %d ends with offset %d, not %d", at, b.LastOffset(), g.base+int64(from.relative))
+			return 0, 0, fmt.Errorf("%w: the batch at byte %d ends with offset %d, not %d", errWrongEntry, at, b.LastOffset(), g.base+int64(from.relative))
 		}
 		from.relative = -1 // only of the first one
 		if b.LastOffset() >= offset {

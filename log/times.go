@@ -62,9 +62,23 @@ func (p *Partition) searchSegment(g *segment, ts int64) (offset, timestamp int64
 	if g.largest.Load() < ts {
 		return -1, -1, -1, nil
 	}
-	pos, _, _, err := p.find(g, g.base+p.olderThan(g, ts), g.size.Load())
-	if err != nil {
-		return -1, -1, -1, err
+	e, ok := p.olderThan(g, ts)
+	offset, timestamp, epoch, err = p.searchFrom(g, e, ok, ts)
+	if errors.Is(err, errWrongEntry) {
+		p.reindex(g, err)
+		return p.searchFrom(g, timeEntry{}, false, ts)
+	}
+	return offset, timestamp, epoch, err
+}
+
+// searchFrom is searchSegment from the batch of a time index entry on, which must say
+// what is there (errWrongEntry), or from the segment's beginning.
+func (p *Partition) searchFrom(g *segment, e timeEntry, indexed bool, ts int64) (offset, timestamp int64, epoch int32, err error) {
+	pos := int64(0)
+	if indexed {
+		if pos, _, _, err = p.find(g, g.base+int64(e.relative), g.size.Load()); err != nil {
+			return -1, -1, -1, err
+		}
 	}
 	start := p.logStart.Load()
 	reader := record.Reader{InflateMax: p.s.o.InflateMaxBytes}
@@ -72,12 +86,19 @@ func (p *Partition) searchSegment(g *segment, ts int64) (offset, timestamp int64
 	s := newScanner(g.file, pos, g.size.Load(), true, nil)
 	for {
 		b, err := s.next()
+		if errors.Is(err, io.EOF) && indexed {
+			return -1, -1, -1, fmt.Errorf("%w: the log ends before offset %d", errWrongEntry, g.base+int64(e.relative))
+		}
 		if errors.Is(err, io.EOF) {
 			return -1, -1, -1, nil
 		}
 		if err != nil {
 			return -1, -1, -1, g.corrupt(err, -1)
 		}
+		if indexed && (b.LastOffset() != g.base+int64(e.relative) || b.MaxTimestamp() != e.timestamp) {
+			return -1, -1, -1, fmt.Errorf("%w: no batch with timestamp %d ends with offset %d", errWrongEntry, e.timestamp, g.base+int64(e.relative))
+		}
+		indexed = false // only of the first one
 		if b.MaxTimestamp() < ts || b.LastOffset() < start {
 			continue
 		}
