@@ -158,7 +158,8 @@ func TestStopWhileWaitingForSpace(t *testing.T) {
 // process ends.
 func TestLateBeginFails(t *testing.T) {
 	waited, ended, images := 0, 0, 0
-	for _, late := range []bool{false, true} {
+	for i := range 4 {
+		late, stop := i%2 > 0, i/2 > 0
 		for n := 1; ; n++ {
 			w, room, want := full(t)
 			if !late {
@@ -197,7 +198,12 @@ func TestLateBeginFails(t *testing.T) {
 			case err != nil:
 				ended++
 			case w.s.Admit() != nil:
-				waited++
+				if waited++; stop {
+					if err := w.s.Close(); err != nil {
+						t.Errorf("%s: stopping: %v", what, err)
+					}
+					break
+				}
 				w.refusedAndServedUntilNext(what, want)
 			}
 			w.crash.Kill()

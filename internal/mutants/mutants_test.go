@@ -140,6 +140,31 @@ var mutants = []mutant{
 		"TestCrashAtEveryOperation",
 	},
 	{
+		"a closed segment is appended to", "log/writebehind.go",
+		"if g == nil || g.base < p.disk.rpBase || p.shouldRoll", "if g == nil || p.shouldRoll",
+		"TestSyncFailsBehindAnEmptySegment|TestEmptySegmentIsMissing",
+	},
+	{
+		"any leader epoch of another program is taken over", "log/folder.go",
+		"	case epoch >= 0 && epoch < newest || int64(epoch)", "	case false && int64(epoch)",
+		"TestLeaderEpochOutOfOrder",
+	},
+	{
+		"an index entry is believed although it points behind the log", "log/read.go",
+		"	if from.relative >= 0 && (at < 0 || at >= end) {\n", "	if at = min(at, end); at < 0 {\n",
+		"TestIndexFileLostWhileServed",
+	},
+	{
+		"what a round replaces may be gone", "log/clean.go",
+		"	if p.disk.removed || at < 0 || at+len(old) >= len(list) || !sameSegments(list[at:], old) {\n", "	if at = max(at, 0); p.disk.removed || at+len(old) >= len(list) {\n",
+		"compaction:TestLogStartRisesDuringARound",
+	},
+	{
+		"a clean folder is open before its journal begins", "log/late.go",
+		"	if err := s.writeStart(); err != nil {\n		return &commitError{err} // the snapshot is open\n	}\n	return nil\n", "	return s.writeStart()\n",
+		"TestLateBeginFails",
+	},
+	{
 		"open transactions do not end a round", "compaction/scan.go",
 		"		end = min(end, t.first)\n", "		_ = t\n",
 		"TestFilter",
