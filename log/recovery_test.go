@@ -131,6 +131,7 @@ func TestBelowTheRecoveryPoint(t *testing.T) {
 			}
 		},
 		"other batches": func(r *rig) { put(t, r.fs, name, bytes.Repeat(tenth(10), 3)) },
+		"another end":   func(r *rig) { put(t, r.fs, name, batches(10, 11, 15)) },
 		"zeros":         func(r *rig) { put(t, r.fs, name, make([]byte, 3*tenthSize)) },
 	} {
 		r, want, rp := killed(t)
