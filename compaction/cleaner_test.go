@@ -470,3 +470,67 @@ func TestTune(t *testing.T) {
 		t.Errorf("without a limit the next step after %v, %v", next, err)
 	}
 }
+
+// A partition whose segments cannot be read is left alone for a while, each time for
+// longer, and never for good; others are cleaned meanwhile.
+func TestUnreadableSegments(t *testing.T) {
+	for _, counted := range []bool{true, false} {
+		hook := &vfs.Hooked{FS: vfs.NewMem()}
+		r := newCleanerRig(t, hook, Options{})
+		must(t, r.s.AppendMetadata([][]byte{topicRecord(1, topicID(2), "second")}, nil, false))
+		must(t, r.flush())
+		both := []*log.Partition{r.p, r.s.Partition(topicID(2), 0)}
+		for _, p := range both {
+			for range 2 {
+				for i := range 400 {
+					_, err := p.AppendRecords(r.wall(), []log.Record{{Key: []byte{byte(i % 7)}, Value: make([]byte, 1000)}})
+					must(t, err)
+				}
+				must(t, r.flush())
+				_, err := p.RollActive(1)
+				must(t, err)
+			}
+		}
+		must(t, r.s.Close())
+		for _, suffix := range []string{"index", "timeindex"} { // it has to be read from the log
+			must(t, hook.Remove("/data/kc/topic-0/00000000000000000000."+suffix))
+		}
+		bad := true
+		hook.Before = func(op vfs.Op) *vfs.Failure {
+			if bad && op.Kind == vfs.OpRead && strings.HasSuffix(op.Path, "topic-0/00000000000000000000.log") {
+				return &vfs.Failure{Err: syscall.EIO}
+			}
+			return nil
+		}
+		r.p = nil
+		r.open()
+		both = []*log.Partition{r.p, r.s.Partition(topicID(2), 0)}
+		r.c = New(r.c.o)
+		r.c.o.Partitions = func(f func(p *log.Partition) bool) {
+			for _, p := range both {
+				f(p)
+			}
+		}
+		r.live, r.counted = 8000, counted
+		r.steps(time.Hour)
+		tries, cleaned := 0, 0
+		for _, res := range r.results {
+			switch {
+			case res.Partition == both[1] && res.Err == nil:
+				cleaned++
+			case res.Partition == both[0] && errors.Is(res.Err, syscall.EIO):
+				tries++
+			default:
+				t.Errorf("counted %t: %+v", counted, res)
+			}
+		}
+		if tries < 5 || tries > 14 || cleaned == 0 {
+			t.Errorf("counted %t: %d tries, %d rounds of the other partition", counted, tries, cleaned)
+		}
+		bad, r.results = false, nil
+		r.steps(11 * time.Minute)
+		if len(r.results) == 0 || r.results[0].Partition != both[0] || r.results[0].Err != nil {
+			t.Errorf("counted %t: readable again: %+v", counted, r.results)
+		}
+	}
+}

@@ -353,3 +353,71 @@ func TestDeleteRecordsTo(t *testing.T) {
 		t.Errorf("the log is %s", got)
 	}
 }
+
+// TestRetentionOfOthersGoesOn: a partition whose segments cannot be read or removed
+// keeps no other one's; a damaged segment goes when its file is old.
+func TestRetentionOfOthersGoesOn(t *testing.T) {
+	for what, c := range map[string]struct {
+		damaged bool
+		fail    func(op vfs.Op) bool
+		want    bool // the damaged partition's segments go too
+	}{
+		"a segment is damaged":         {damaged: true, want: true},
+		"a segment cannot be read":     {damaged: true, fail: func(op vfs.Op) bool { return op.Kind == vfs.OpRead && strings.Contains(op.Path, "/aaa-0/") }},
+		"a segment cannot be renamed":  {fail: func(op vfs.Op) bool { return op.Kind == vfs.OpRename && strings.Contains(op.Path, "/aaa-0/") }, want: true},
+		"an active one cannot be made": {fail: func(op vfs.Op) bool { return op.Kind == vfs.OpOpenTrunc && strings.Contains(op.Path, "/aaa-0/") }},
+	} {
+		mem := vfs.NewMem()
+		hook := &vfs.Hooked{FS: mem}
+		r := newRig(t, hook)
+		mem.SetClock(func() int64 { return testTime + r.now.Milliseconds() })
+		r.open()
+		r.meta(topicRecord(3, "aaa", 1, 3), topicRecord(4, "bbb", 1, 3))
+		for range 20 {
+			r.produce(r.partition(3, 0), 3)
+			r.produce(r.partition(4, 0), 3)
+			r.flush()
+		}
+		r.write()
+		if len(r.partition(3, 0).list()) < 3 {
+			t.Fatal("too few segments")
+		}
+		if err := r.s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if c.damaged {
+			dir := path.Join(testDir, "aaa-0")
+			put(t, mem, path.Join(dir, zeroLog), make([]byte, 900))
+			for _, suffix := range []string{suffixIndex, suffixTimeIndex} {
+				put(t, mem, path.Join(dir, segmentName(0, suffix)), nil)
+			}
+		}
+		r.open()
+		if err := r.partition(3, 0).Err(); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		hook.Before = func(op vfs.Op) *vfs.Failure {
+			if c.fail != nil && c.fail(op) {
+				return &vfs.Failure{Err: syscall.EIO}
+			}
+			return nil
+		}
+		for range 4 {
+			r.now += 10 * time.Minute
+			if _, err := r.s.RetentionStep(); err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			r.flush()
+			if err := r.s.Checkpoint(); err != nil && c.fail == nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+		}
+		a, b := r.partition(3, 0), r.partition(4, 0)
+		if b.LogStart() == 0 || b.list()[0].base == 0 {
+			t.Errorf("%s: the other partition goes from %d on, warnings %q", what, b.LogStart(), r.warnings)
+		}
+		if (a.LogStart() > 0) != c.want {
+			t.Errorf("%s: it goes from %d on, warnings %q", what, a.LogStart(), r.warnings)
+		}
+	}
+}

@@ -55,18 +55,11 @@ func (s *Store) RetentionStep() (next time.Duration, err error) {
 	if full {
 		s.keep.next = now + s.o.RetentionInterval
 	}
-	var failed error
 	s.EachPartition(func(p *Partition) {
-		if failed == nil {
-			failed = p.retain(full)
+		if err := p.retain(full); err != nil { // the others' segments go all the same
+			s.warn("retention", err.Error())
 		}
 	})
-	if IsFinal(failed) {
-		return -1, failed
-	}
-	if failed != nil {
-		s.warn("retention", failed.Error())
-	}
 	return min(s.removeDue(now), s.keep.next-now), nil
 }
 
@@ -151,11 +144,14 @@ func (p *Partition) beyondRetention(n int, cfg *TopicConfig) (int, error) {
 	now := p.s.o.Now().UnixMilli()
 	for ; n < len(list); n++ {
 		g := list[n]
-		if err := p.loadSegment(g); err != nil {
+		ts := int64(-1)
+		switch err := p.loadSegment(g); {
+		case err == nil:
+			ts = g.tail.largest()
+		case !errors.Is(err, ErrDamaged):
 			return 0, fmt.Errorf("%w: %s: %w", ErrStorage, p, err)
 		}
-		ts := g.tail.largest()
-		if ts < 0 {
+		if ts < 0 { // none, or nobody can tell: when the file was written last
 			ts = g.created
 		}
 		// A clock that was set back makes ages negative, never large.
