@@ -187,6 +187,9 @@ func wantGuard(t *testing.T, what string, fs vfs.FS) {
 // from scratch.
 func checkLog(r *rig, p *Partition) {
 	r.t.Helper()
+	if rp, hw, durable, end := p.RecoveryPoint(), p.HighWatermark(), p.DurableEnd(), p.LogEnd(); rp > hw || hw > durable || durable > end || p.CleanerCheckpoint() < p.LogStart() || p.LogStart() > end {
+		r.fatal("%s: log start %d, recovery point %d, high watermark %d, durable end %d, end %d, cleaned up to %d", p, p.LogStart(), rp, hw, durable, end, p.CleanerCheckpoint())
+	}
 	if end := r.contents(p); end != p.DurableEnd() {
 		r.fatal("%s: loaded up to offset %d, want %d", p, end, p.DurableEnd())
 	}
