@@ -441,3 +441,48 @@ func TestFolderIsALink(t *testing.T) {
 		t.Errorf("the link has changed: %s, %v", to, err)
 	}
 }
+
+// TestOldestSegmentMissing: a log whose oldest segment somebody took away begins with
+// the next one, which is told of; what is there is served.
+func TestOldestSegmentMissing(t *testing.T) {
+	for _, clean := range []bool{true, false} {
+		mem := vfs.NewMem()
+		r := newRig(t, mem)
+		r.open()
+		r.meta(topicRecord(2, "user", 1, 1))
+		p := r.partition(2, 0)
+		for range 30 {
+			r.produce(p, 2)
+			r.flush()
+		}
+		r.write()
+		if err := r.s.Checkpoint(); err != nil {
+			t.Fatal(err)
+		}
+		next := p.list()[1].base
+		if !clean {
+			mem.Kill()
+		} else if err := r.s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, suffix := range dataSuffixes {
+			if err := mem.Remove(path.Join(testDir, "user-0", segmentName(0, suffix))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for start := range 2 {
+			r.open()
+			p = r.partition(2, 0)
+			if told := strings.Contains(strings.Join(r.warnings, "\n"), fmt.Sprintf("begins at offset %d", next)); p.Err() != nil || p.LogStart() != next || told != (start == 0) {
+				t.Fatalf("clean %t, start %d: %v, log start %d, want %d, warnings %q", clean, start, p.Err(), p.LogStart(), next, r.warnings)
+			}
+			if _, err := p.Read(0, 1000, true, nil); !errors.Is(err, ErrOffsetOutOfRange) {
+				t.Errorf("clean %t, start %d: read of what is gone: %v", clean, start, err)
+			}
+			checkLog(r, p)
+			if err := r.s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
