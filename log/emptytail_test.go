@@ -10,7 +10,7 @@ import (
 
 // rolledEmpty makes a store whose recovery point lies at the beginning of an empty
 // active segment behind a closed one.
-func rolledEmpty(t *testing.T) (*world, *Partition) {
+func rolledEmpty(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, vfs.NewCrashable())
 	w.open()
@@ -28,7 +28,7 @@ func rolledEmpty(t *testing.T) (*world, *Partition) {
 	if p.RecoveryPoint() != 5 || p.disk.rpBase != 5 || p.disk.rpPosition != 0 {
 		t.Fatalf("recovery point %d at byte %d of segment %d", p.RecoveryPoint(), p.disk.rpPosition, p.disk.rpBase)
 	}
-	return w, p
+	return w
 }
 
 // TestSyncFailsBehindAnEmptySegment: the log is cut to the recovery point, which takes
@@ -36,7 +36,7 @@ func rolledEmpty(t *testing.T) (*world, *Partition) {
 // one before it.
 func TestSyncFailsBehindAnEmptySegment(t *testing.T) {
 	for _, start := range []string{"no", "kill", "clean"} {
-		w, p := rolledEmpty(t)
+		w := rolledEmpty(t)
 		switch start {
 		case "kill":
 			w.crash.Kill()
@@ -47,7 +47,7 @@ func TestSyncFailsBehindAnEmptySegment(t *testing.T) {
 			}
 			w.open()
 		}
-		p = w.partition(1, 0)
+		p := w.partition(1, 0)
 		closed := p.list()[0].size.Load()
 		w.commit(p)
 		w.flush()
@@ -75,7 +75,7 @@ func TestSyncFailsBehindAnEmptySegment(t *testing.T) {
 // anew.
 func TestEmptySegmentIsMissing(t *testing.T) {
 	for _, clean := range []bool{true, false} {
-		w, p := rolledEmpty(t)
+		w := rolledEmpty(t)
 		if !clean {
 			w.crash.Kill()
 		} else if err := w.s.Close(); err != nil {
@@ -88,7 +88,7 @@ func TestEmptySegmentIsMissing(t *testing.T) {
 		}
 		w.open()
 		w.checkpoint()
-		p = w.partition(1, 0)
+		p := w.partition(1, 0)
 		if p.Err() != nil || p.RecoveryPoint() != 5 || w.commit(p) != 5 {
 			t.Fatalf("clean %t: %v, recovery point %d, end %d", clean, p.Err(), p.RecoveryPoint(), p.LogEnd())
 		}
