@@ -39,8 +39,9 @@ type loop struct {
 		// ended: the loop takes nothing any more.
 		ended bool
 	}
-	reap  atomic.Bool // look for connections that are overdue
-	sweep atomic.Bool // the server stops: give every connection a turn
+	filled atomic.Bool // there is something in the inbox
+	reap   atomic.Bool // look for connections that are overdue
+	sweep  atomic.Bool // the server stops: give every connection a turn
 
 	conns []*conn
 	// taken are completions out of the inbox, those before next have been applied.
@@ -49,6 +50,8 @@ type loop struct {
 	// again are connections with input left over by the limits of a pass.
 	again, turns []*conn
 	touched      []*conn
+	// serving gets its pass as soon as the completions have been applied.
+	serving *conn
 	// rung: the bell will ring after the other input. yields: it gives the loop another
 	// turn for what is left over. tells: it tells the handler (AfterInput).
 	rung, yields, tells bool
@@ -177,8 +180,24 @@ func (l *loop) takeInbox() {
 	l.mu.Lock()
 	l.taken, l.mu.done = l.mu.done, l.taken[:0]
 	l.mu.posted = false
+	l.filled.Store(false)
 	l.mu.Unlock()
 	l.next, l.skipped = 0, false
+}
+
+// input is called when a connection has input. Completions that have come meanwhile go
+// first: answers that are ready must not wait until the input of all other connections
+// has been worked on, and while the peers have nothing to do, nor will we have.
+func (l *loop) input(c *conn, fresh []byte) (end bool) {
+	if l.filled.Load() {
+		l.serving = c
+		if l.next == len(l.taken) {
+			l.takeInbox()
+		}
+		l.applyTaken()
+		l.serving = nil
+	}
+	return l.guardedPass(c, fresh)
 }
 
 // applyTaken marks the slots of completions that were taken out of the inbox and
@@ -195,7 +214,7 @@ func (l *loop) applyTaken() {
 			if st.complete(done) {
 				go st.drain()
 			}
-		} else if !p.gone && c.slots.complete(done) && !p.marked {
+		} else if !p.gone && c.slots.complete(done) && !p.marked && c != l.serving {
 			p.marked = true
 			l.touched = append(l.touched, c)
 		}

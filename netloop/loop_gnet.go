@@ -176,6 +176,7 @@ func (s *Server) release(index int, done []Completion) (start []*stream) {
 			// The loop looks again: the connection may move before it gets there.
 			if !l.mu.ended {
 				l.mu.done = append(l.mu.done, done[i])
+				l.filled.Store(true)
 				inbox = true
 			}
 		} else if st.complete(&done[i]) {
@@ -246,7 +247,7 @@ func (b *callbacks) OnTraffic(gc gnet.Conn) gnet.Action {
 	case *loop:
 		c.rang()
 	case *conn:
-		if c.onLoop.loop.guardedPass(c, fresh) {
+		if c.onLoop.loop.input(c, fresh) {
 			return gnet.Close
 		}
 	}
