@@ -1,5 +1,5 @@
 # One command each for what a contributor does all day.
-.PHONY: build test race lint fuzz bench soak seeds all
+.PHONY: build test race lint fuzz bench profile soak seeds all
 
 build:   ## the binary, static and stripped, in bin/
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/kcoord ./cmd/kcoord
@@ -13,6 +13,8 @@ fuzz:    ## every fuzz target for a while (FUZZTIME=1m make fuzz)
 	.ci/run fuzz
 bench:   ## the table of rates, start-up times and sizes
 	go -C bench run ./cmd/table -check
+profile: ## the profile that the compiler optimizes by, on a quiet machine
+	go -C bench run ./cmd/profile
 soak:    ## real processes killed under load, then the simulator for hours (SOAK=1h SEEDS=100000 FIRST=50000 make soak)
 	go test ./broker -run TestKillsUnderLoad -soak $${SOAK:-10m} -timeout 0 -v
 	go test ./broker -run TestLinearizableThroughKills -broker.kills 1000 -timeout 0 -v

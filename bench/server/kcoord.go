@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
 // StartKcoord runs a kcoord with its defaults (every write synced) on free
-// ports, its data in folder, its output under dir. settings are name=value.
+// ports, its data in folder, its output under dir. settings are name=value, or flags.
 func StartKcoord(name, dir, program, folder string, settings ...string) (*Server, error) {
 	addr, err := FreeAddr()
 	if err != nil {
@@ -21,7 +22,11 @@ func StartKcoord(name, dir, program, folder string, settings ...string) (*Server
 	args := []string{"serve", "--listeners", "PLAINTEXT://" + addr, "--http", web, "--data-dir", filepath.Join(dir, folder),
 		"--log-level", "warn", "--set", "group.initial.rebalance.delay.ms=0"}
 	for _, s := range settings {
-		args = append(args, "--set", s)
+		if strings.HasPrefix(s, "--") {
+			args = append(args, s)
+		} else {
+			args = append(args, "--set", s)
+		}
 	}
 	s, err := Start(name, addr, dir, program, args...)
 	if err != nil {

@@ -76,7 +76,7 @@ type goPackage struct {
 
 func listPackages(t *testing.T) []goPackage {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,GoFiles,TestGoFiles", module+"/...")
+	cmd := exec.Command("go", "list", "-pgo=off", "-json=ImportPath,Dir,Imports,GoFiles,TestGoFiles", module+"/...")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
