@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -13,6 +14,11 @@ const (
 	acceptPause = 50 * time.Millisecond
 	// acceptNews is how often at most that is told.
 	acceptNews = time.Second
+	// enrolling is how many connections of a listener may be on their way to their
+	// event loops. Each takes a turn of its loop; if accepting waited for that, thousands
+	// of clients that come back together would overflow the kernel's queue, and who
+	// does not get into it tries again after a second.
+	enrolling = 128
 )
 
 // Serve accepts connections from l until Stop or until l is closed, and blocks
@@ -25,12 +31,14 @@ func (s *Server) Serve(name string, l net.Listener) error {
 		return nil
 	}
 	defer s.removeListener(l)
+	a := acceptor{server: s, name: name, room: make(chan struct{}, enrolling), short: make(chan error, 1)}
+	defer a.running.Wait()
 	var failures int
 	var told time.Duration
 	for {
 		nc, err := l.Accept()
 		if err == nil {
-			if err = s.admit(name, nc); err == nil {
+			if err = a.admit(nc); err == nil {
 				continue
 			}
 		}
@@ -88,28 +96,60 @@ func (s *Server) tellRefused(name string, remote net.Addr, err error) {
 	}
 }
 
-// admit opens an accepted connection or closes it. An error is a shortage that makes
-// accepting another one pointless for now.
-func (s *Server) admit(name string, nc net.Conn) error {
-	c, err := s.newConn(name, nc)
+// An acceptor is one call of Serve.
+type acceptor struct {
+	server *Server
+	name   string
+	// room has an element for every connection that is being enrolled, running counts
+	// the goroutines that do it.
+	room    chan struct{}
+	running sync.WaitGroup
+	// short is told of a shortage that enrolling met.
+	short chan error
+}
+
+// admit opens an accepted connection or closes it. An error is a shortage, of this
+// connection or of one before it, that makes accepting another one pointless for now.
+func (a *acceptor) admit(nc net.Conn) error {
+	s := a.server
+	c, err := s.newConn(a.name, nc)
 	if err != nil {
 		nc.Close()
-		s.tellRefused(name, nc.RemoteAddr(), err)
+		s.tellRefused(a.name, nc.RemoteAddr(), err)
 		return nil
 	}
 	if !s.onLoop(nc) {
 		s.startStream(c, nc)
 		return nil
 	}
-	if err = s.enroll(c, nc); err == nil {
+	a.room <- struct{}{}
+	a.running.Add(1)
+	go a.enroll(c, nc)
+	select {
+	case err := <-a.short:
+		return err
+	default:
 		return nil
 	}
-	s.forget(c)
-	s.tellRefused(name, c.remote, err)
-	if shortage(err) {
-		return err
+}
+
+// enroll gives an accepted connection to its event loop or closes it.
+func (a *acceptor) enroll(c *conn, nc net.Conn) {
+	defer a.running.Done()
+	s := a.server
+	err := s.enroll(c, nc)
+	<-a.room
+	if err == nil {
+		return
 	}
-	return nil
+	s.forget(c)
+	s.tellRefused(a.name, c.remote, err)
+	if shortage(err) {
+		select {
+		case a.short <- err:
+		default: // one is told already
+		}
+	}
 }
 
 // ServeConn serves one connection on the goroutine transport, whatever it is

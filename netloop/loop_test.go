@@ -4,6 +4,7 @@ package netloop
 
 import (
 	"context"
+	"io"
 	"net"
 	"path/filepath"
 	"slices"
@@ -152,6 +153,51 @@ func TestFloodIsFair(t *testing.T) {
 		t.Error(err)
 	}
 	wg.Wait()
+}
+
+// Connections are accepted while their event loop is busy, for the kernel's queue of
+// those that are not is short; in the end all are served.
+func TestAcceptingDoesNotWaitForTheLoop(t *testing.T) {
+	h := &stuckHandler{echoHandler: newEchoHandler(), in: make(chan struct{}, 1), out: make(chan struct{})}
+	s, address := serverFor(t, Options{Handler: h, Loops: 1})
+	conns := []net.Conn{dialTCP(t, address)}
+	conns[0].Write(requestFrame())
+	<-h.in
+	for range enrolling {
+		c := dialTCP(t, address)
+		c.Write(requestFrame())
+		conns = append(conns, c)
+	}
+	open := func() int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.mu.open
+	}
+	eventually(t, "all are accepted", func() bool { return open() == len(conns) })
+	if n := len(s.loops.all[0].conns); n != 1 {
+		t.Errorf("%d connections on a loop that is stuck in its first", n)
+	}
+	close(h.out)
+	for _, c := range conns {
+		if _, err := io.ReadFull(c, make([]byte, benchAnswer)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// stuckHandler keeps the first request until out is closed.
+type stuckHandler struct {
+	*echoHandler
+	once    sync.Once
+	in, out chan struct{}
+}
+
+func (h *stuckHandler) OnFrame(c Conn, slot Slot, frame, out []byte) ([]byte, Verdict) {
+	h.once.Do(func() {
+		h.in <- struct{}{}
+		<-h.out
+	})
+	return h.echoHandler.OnFrame(c, slot, frame, out)
 }
 
 // busyHandler takes its time for each request.
