@@ -234,9 +234,22 @@ func (l *loop) turn(c *conn) {
 		return
 	}
 	gc := c.onLoop.gc // a pass that moves the connection lets go of it
-	if l.guardedPass(c, nil) {
+	if c.slots.nextIsLarge(gather) && l.moveLarge(c) || l.guardedPass(c, nil) {
 		_ = l.el.Close(gc)
 	}
+}
+
+// moveLarge moves a connection with a large answer to a goroutine, which sends it from
+// where it lies: here everybody would wait while it is copied. The result is move's.
+func (l *loop) moveLarge(c *conn) (end bool) {
+	l.countOutput(c)
+	return l.move(c, MoveOutput)
+}
+
+// countOutput brings the output budget up to what waits to be sent.
+func (l *loop) countOutput(c *conn) {
+	l.server.output.add(c.slots.bytes - c.onLoop.outHeld)
+	c.onLoop.outHeld = c.slots.bytes
 }
 
 // guardedPass is pass; a panic of the handler costs the connection only. The answers to
@@ -286,8 +299,7 @@ func (l *loop) pass(c *conn, fresh []byte) (end bool) {
 	if p.unfinished = c.in.waiting() > 0 && !a.more && c.mayApply(); p.unfinished && !before {
 		p.heard = now // what the peer sent earlier had to wait for other reasons
 	}
-	s.output.add(c.slots.bytes - p.outHeld)
-	p.outHeld = c.slots.bytes
+	l.countOutput(c)
 	sent, err := l.write(c, out)
 	if sent > 0 {
 		p.active = now

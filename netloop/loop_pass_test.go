@@ -365,6 +365,39 @@ func TestShortWriteMoves(t *testing.T) {
 	}
 }
 
+// An answer that is completed later and large is not copied on the loop: what is behind it
+// is answered after the move, and the budget holds nothing in the end.
+func TestLargeAnswerMoves(t *testing.T) {
+	const size = gather
+	for _, test := range []struct {
+		name   string
+		size   int
+		dupErr error
+		moves  bool
+	}{
+		{"large", size, nil, true},
+		{"not so large", size - 13, nil, false},
+		{"without descriptors", 100_000, unix.EMFILE, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newLoopBench(t, Limits{})
+			b.dupErr = test.dupErr
+			c := b.conn()
+			peer := peerOf(c)
+			unix.SetsockoptInt(c.onLoop.gc.Fd(), unix.SOL_SOCKET, unix.SO_SNDBUF, 1<<20)
+			b.l.pass(c, append(frames(parked, 0, 1, test.size, 0), frames(inline, 1, 1, 5, 0)...))
+			b.l.mu.done, b.l.mu.posted = []Completion{<-b.h.parkedCh}, true
+			b.l.work()
+			got := 0
+			eventually(t, "both answers", func() bool { got += b.got(peer); return got == test.size+12+17 })
+			if c.Bulk() != test.moves || b.closed != len(b.moved) || len(b.moved) > 0 && b.moved[0] != MoveOutput {
+				t.Errorf("moved: %v, for %v; %d times closed", c.Bulk(), b.moved, b.closed)
+			}
+			eventually(t, "nothing waits", func() bool { return b.s.output.used.Load() == 0 })
+		})
+	}
+}
+
 func TestTimeLimitsOnALoop(t *testing.T) {
 	limits := Limits{FrameStall: 100, Idle: 1000, Linger: 50}
 	for _, test := range []struct {

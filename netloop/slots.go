@@ -66,6 +66,11 @@ func (s *slots) ready() bool {
 	return s.head != s.tail && s.at(s.head).state == slotDone
 }
 
+// nextIsLarge reports whether the next answer can be sent and has at least size bytes.
+func (s *slots) nextIsLarge(size int) bool {
+	return s.ready() && len(s.at(s.head).answer) >= size
+}
+
 func (s *slots) at(number uint64) *slot {
 	return &s.ring[number&uint64(len(s.ring)-1)]
 }
