@@ -25,6 +25,7 @@ type Peer struct {
 	conn        net.Conn
 	in          *bufio.Reader
 	out         []byte
+	scratch     []byte
 	correlation int32
 	maxVersions map[int16]int16
 }

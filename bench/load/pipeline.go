@@ -58,8 +58,28 @@ func (p *Peer) AskSize(req kmsg.Request, limit int16, timeout time.Duration) (in
 	if err := p.send(req, timeout); err != nil {
 		return 0, err
 	}
-	answer, err := p.frame(p.correlation)
-	return len(answer), err
+	var head [8]byte
+	if _, err := io.ReadFull(p.in, head[:]); err != nil {
+		return 0, err
+	}
+	size := binary.BigEndian.Uint32(head[:])
+	if size < 4 || size > maxAnswerBytes {
+		return 0, fmt.Errorf("an answer of %d bytes", size)
+	}
+	if got := int32(binary.BigEndian.Uint32(head[4:])); got != p.correlation {
+		return 0, fmt.Errorf("correlation id %d, want %d", got, p.correlation)
+	}
+	if p.scratch == nil {
+		p.scratch = make([]byte, 128<<10)
+	}
+	for left := int(size) - 4; left > 0; {
+		n, err := p.in.Read(p.scratch[:min(left, len(p.scratch))])
+		if err != nil {
+			return 0, err
+		}
+		left -= n
+	}
+	return int(size) - 4, nil
 }
 
 // answer reads one answer.

@@ -15,7 +15,7 @@ import (
 // heartbeats measures heartbeats of 16 members on a schedule, so that a stall
 // shows in full.
 func heartbeats(s *server.Server, d time.Duration) (load.Report, error) {
-	return load.Run(load.Spec{Addr: s.Addr, Kind: load.Heartbeat, Conns: 16, Depth: 1, Rate: 2_000, Warmup: d / 10, Duration: d})
+	return load.Probe(load.Spec{Addr: s.Addr, Kind: load.Heartbeat, Conns: 16, Depth: 1, Rate: 2_000, Warmup: d / 10, Duration: d})
 }
 
 // listing measures heartbeats while others list and describe 100,000 groups.
@@ -37,7 +37,7 @@ func (b *bench) listing() error {
 	var quiet, busy, quiet50, busy50 []float64
 	lists := 0
 	for range 5 {
-		r, err := heartbeats(s, b.lasts(5*time.Second))
+		r, err := heartbeats(s, b.lasts(3*time.Second))
 		if err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func (b *bench) listing() error {
 		var stop atomic.Bool
 		ended := make(chan error, 1)
 		go func() { ended <- listAll(s, &stop, groups, name, &lists) }()
-		r, err = heartbeats(s, b.lasts(5*time.Second))
+		r, err = heartbeats(s, b.lasts(3*time.Second))
 		stop.Store(true)
 		if lerr := <-ended; err == nil {
 			err = lerr
