@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -257,6 +258,32 @@ func TestCommitAnswer(t *testing.T) {
 			want = resp.AppendTo(want)
 			binary.BigEndian.PutUint32(want[6:], uint32(len(want)-10))
 			if got := AppendResponse([]byte("before"), 7, resp); !bytes.Equal(got, want) {
+				t.Fatalf("version %d: %+v\n%x\n%x", version, resp, got, want)
+			}
+		}
+	}
+}
+
+// A GroupList is what AppendResponse makes of the same groups, in every version,
+// whatever the pieces.
+func TestGroupList(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 3))
+	text := func() string { return strings.Repeat("x", r.IntN(3)*r.IntN(100)) }
+	for version := int16(0); version <= 5; version++ {
+		for range 50 {
+			resp := kmsg.NewPtrListGroupsResponse()
+			resp.Version = version
+			list := NewGroupList(version)
+			for range r.IntN(4) {
+				piece := make([]kmsg.ListGroupsResponseGroup, r.IntN(100))
+				for i := range piece {
+					piece[i] = kmsg.ListGroupsResponseGroup{Group: text(), ProtocolType: text(), GroupState: text(), GroupType: text()}
+				}
+				resp.Groups = append(resp.Groups, piece...)
+				list.Add(piece)
+				list.Expect(r.IntN(10_000))
+			}
+			if got, want := list.Frame(7), AppendResponse(nil, 7, resp); !bytes.Equal(got, want) {
 				t.Fatalf("version %d: %+v\n%x\n%x", version, resp, got, want)
 			}
 		}

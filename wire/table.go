@@ -49,6 +49,9 @@ const (
 	keyHeartbeat    int16 = 12
 )
 
+// keyListGroups has an answer of its own making.
+const keyListGroups int16 = 16
+
 // apis is the table of supported APIs, indexed by API key: a version is in it
 // only when its behaviour exists. Everything that depends on what is supported
 // (ApiVersions answers, header checks, frame limits, documentation) is made from
