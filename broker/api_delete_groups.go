@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"runtime"
 	"slices"
 	"sync"
 
@@ -52,7 +51,7 @@ func (b *Broker) deleteGroups(r *request, out []byte) ([]byte, netloop.Verdict) 
 			sub.message = part
 			sh.gather(&sub, g, &after)
 			b.conclude(&after)
-			runtime.Gosched()
+			r.pace.step()
 		}
 	}
 	var after aftermath

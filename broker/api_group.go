@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"runtime"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -59,6 +58,9 @@ func (b *Broker) offsetFetch(r *request, out []byte) ([]byte, netloop.Verdict) {
 		if full && seen[g.Group] {
 			resp.Groups = append(resp.Groups, refusedOffsets(r, g, codeCoordinatorLoadInProgress))
 			continue
+		}
+		if i > 0 {
+			r.pace.step()
 		}
 		one, pos := b.fetchOffsets(r, g)
 		n, again := fetchedSize(&one)
@@ -140,7 +142,7 @@ func (b *Broker) fetchOffsets(r *request, g *kmsg.OffsetFetchRequestGroup) (kmsg
 	sh := b.shardFor(g.Group)
 	pass := coordinator.FetchPass{Group: g, Version: r.version}
 	var newest log.Position
-	code := sh.inPieces(func(core *coordinator.Shard) (done bool) {
+	code := sh.inPieces(r.pace, func(core *coordinator.Shard) (done bool) {
 		if pass.Topics == nil {
 			pass.Topics = b.meta.Load()
 		}
@@ -177,7 +179,7 @@ func refusedOffsets(r *request, g *kmsg.OffsetFetchRequestGroup, code int16) kms
 // inPieces calls piece under the shard's lock until it is done, giving others
 // the lock in between. A nil shard is one that has not been opened yet. The code
 // tells why it was not called.
-func (sh *shard) inPieces(piece func(core *coordinator.Shard) (done bool)) int16 {
+func (sh *shard) inPieces(pace *pace, piece func(core *coordinator.Shard) (done bool)) int16 {
 	if sh == nil {
 		return codeCoordinatorLoadInProgress
 	}
@@ -186,7 +188,7 @@ func (sh *shard) inPieces(piece func(core *coordinator.Shard) (done bool)) int16
 		if done || code != codeNone {
 			return code
 		}
-		runtime.Gosched() // an event loop that has just woken up need not wait for all pieces
+		pace.step()
 	}
 }
 

@@ -8,12 +8,13 @@ import (
 	"github.com/kcoord/kcoord/coordinator"
 	"github.com/kcoord/kcoord/log"
 	"github.com/kcoord/kcoord/netloop"
+	"github.com/kcoord/kcoord/wire"
 )
 
 const (
 	// listPiece and describePiece are how many groups and members are visited under
 	// a shard's lock at a time: well under 100 µs.
-	listPiece     = 500
+	listPiece     = 250
 	describePiece = 200
 )
 
@@ -21,34 +22,43 @@ const (
 // that still loads makes the whole answer an error, as in Kafka.
 func (b *Broker) listGroups(r *request, out []byte) ([]byte, netloop.Verdict) {
 	req := r.message.(*kmsg.ListGroupsRequest)
-	resp := kmsg.NewPtrListGroupsResponse()
 	shards := b.allShards()
 	if shards == nil {
-		resp.ErrorCode = codeCoordinatorLoadInProgress
-		return r.answer(out, resp)
+		return r.refuse(out, codeCoordinatorLoadInProgress)
 	}
+	pass := coordinator.NewListPass(req.StatesFilter, req.TypesFilter)
+	list := wire.NewGroupList(r.version)
 	var newest log.Position
 	for i, sh := range shards {
-		pass := coordinator.NewListPass(req.StatesFilter, req.TypesFilter)
-		code := sh.inPieces(func(core *coordinator.Shard) (done bool) {
+		pos, code := sh.list(r.pace, pass, list)
+		if code == codeCoordinatorLoadInProgress {
+			return r.refuse(out, code)
+		}
+		newest = max(newest, pos)
+		list.Expect(list.Len() / (i + 1) * (len(shards) - i - 1)) // the others have about as many
+	}
+	answer := list.Frame(r.correlationID)
+	if len(out) > 0 {
+		answer = append(out, answer...)
+	}
+	return r.awaitPosition(b.store, newest, answer)
+}
+
+// list adds the shard's groups to the list, encoded without the lock. The position is
+// what the answer depends on; the code tells why they are left out.
+func (sh *shard) list(pace *pace, pass *coordinator.ListPass, list *wire.GroupList) (newest log.Position, code int16) {
+	pass.Next()
+	for done := false; !done && code == codeNone; {
+		done, code = sh.onePiece(func(core *coordinator.Shard) (done bool) {
 			done = core.ListGroups(pass, listPiece)
 			newest = max(newest, positionOf(sh.partition, pass.DependsOn))
 			return done
 		})
-		if code == codeCoordinatorLoadInProgress {
-			refused := kmsg.NewPtrListGroupsResponse()
-			refused.ErrorCode = code
-			return r.answer(out, refused)
-		}
-		if code != codeNone {
-			continue
-		}
-		if n := len(resp.Groups) + len(pass.Groups); n > cap(resp.Groups) { // the others have about as many
-			resp.Groups = slices.Grow(resp.Groups, len(pass.Groups)*(len(shards)-i))
-		}
-		resp.Groups = append(resp.Groups, pass.Groups...)
+		list.Add(pass.Groups)
+		pass.Groups = pass.Groups[:0]
+		pace.step()
 	}
-	return r.awaitPosition(b.store, newest, r.respond(out, resp))
+	return newest, code
 }
 
 // describeGroups serves DescribeGroups (15). A group that is named again is
@@ -69,6 +79,7 @@ func (b *Broker) describeGroups(r *request, out []byte) ([]byte, netloop.Verdict
 		} else {
 			first[group] = i
 			var pos log.Position
+			r.pace.step()
 			one, pos = b.describeGroup(r, group, req.IncludeAuthorizedOperations)
 			newest = max(newest, pos)
 		}
@@ -85,7 +96,7 @@ func (b *Broker) describeGroups(r *request, out []byte) ([]byte, netloop.Verdict
 func (b *Broker) describeGroup(r *request, group string, operations bool) (_ kmsg.DescribeGroupsResponseGroup, newest log.Position) {
 	sh := b.shardFor(group)
 	pass := coordinator.DescribePass{Group: group, Version: r.version}
-	code := sh.inPieces(func(core *coordinator.Shard) (done bool) {
+	code := sh.inPieces(r.pace, func(core *coordinator.Shard) (done bool) {
 		done = core.DescribeGroup(&pass, describePiece)
 		newest = max(newest, positionOf(sh.partition, pass.DependsOn))
 		return done

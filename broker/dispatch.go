@@ -211,6 +211,7 @@ func (b *Broker) handleLarge(w *bench, h wire.Header, a *api, size int, out []by
 	if a.class == pooled {
 		b.pool.turns <- struct{}{}
 		defer func() { <-b.pool.turns }()
+		w.request.pace = b.newPace()
 	}
 	return b.decodeAndHandle(w, h, a.handle, out)
 }

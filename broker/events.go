@@ -24,7 +24,7 @@ func (b *Broker) tellStarted(begun time.Duration, folder log.FolderInfo) {
 	b.metrics.startTook.Store(int64(now - begun))
 	groups := 0
 	for _, sh := range b.allShards() {
-		sh.inPieces(func(core *coordinator.Shard) bool {
+		sh.inPieces(nil, func(core *coordinator.Shard) bool {
 			groups += core.Stats().Groups
 			return true
 		})

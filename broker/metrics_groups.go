@@ -46,11 +46,12 @@ func (b *Broker) groupTotals() *groupTotals {
 		sh   *shard
 		name string
 	}
+	pace := b.newPace()
 	var all []found
 	for _, sh := range b.allShards() {
 		pass := coordinator.NewListPass(nil, nil)
 		offsets := 0
-		code := sh.inPieces(func(core *coordinator.Shard) bool {
+		code := sh.inPieces(pace, func(core *coordinator.Shard) bool {
 			offsets = core.Stats().Offsets
 			return core.ListGroups(pass, listPiece)
 		})
@@ -65,6 +66,7 @@ func (b *Broker) groupTotals() *groupTotals {
 	}
 	shown := b.showsGroups(len(all))
 	for _, g := range all {
+		pace.step()
 		lag, sum := b.groupLag(g.sh, g.name)
 		t.lag += sum
 		if shown(g.name) {
@@ -87,7 +89,7 @@ func (b *Broker) showsGroups(n int) func(group string) bool {
 func (b *Broker) groupLag(sh *shard, group string) (byTopic []topicLag, sum int64) {
 	topics := b.meta.Load()
 	pass := coordinator.FetchPass{Group: &kmsg.OffsetFetchRequestGroup{Group: group}, Version: 9, Topics: topics}
-	if sh.inPieces(func(core *coordinator.Shard) bool { return core.FetchOffsets(&pass, fetchPiece) }) != codeNone {
+	if sh.inPieces(nil, func(core *coordinator.Shard) bool { return core.FetchOffsets(&pass, fetchPiece) }) != codeNone {
 		return nil, 0
 	}
 	for _, t := range pass.Response.Topics {
@@ -110,7 +112,7 @@ func (b *Broker) groupLag(sh *shard, group string) (byTopic []topicLag, sum int6
 
 func (b *Broker) groupMembers(sh *shard, group string) int {
 	pass := coordinator.DescribePass{Group: group, Version: 5}
-	if sh.inPieces(func(core *coordinator.Shard) bool { return core.DescribeGroup(&pass, describePiece) }) != codeNone {
+	if sh.inPieces(nil, func(core *coordinator.Shard) bool { return core.DescribeGroup(&pass, describePiece) }) != codeNone {
 		return 0
 	}
 	return len(pass.Response.Members)

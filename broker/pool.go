@@ -93,7 +93,7 @@ func (b *Broker) runJob(j job) {
 	h, err := wire.ParseHeader(j.frame)
 	if err == nil {
 		r := request{session: j.session, slot: j.slot, key: h.Key, version: h.Version,
-			correlationID: h.CorrelationID, clientID: h.ClientID, pooled: true, frame: j.frame}
+			correlationID: h.CorrelationID, clientID: h.ClientID, pooled: true, pace: b.newPace(), frame: j.frame}
 		r.mono, r.wall = b.time.now()
 		if r.message, err = wire.Decode(h); err == nil {
 			out, verdict := b.table[h.Key].handle(b, &r, nil)

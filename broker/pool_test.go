@@ -108,7 +108,7 @@ func TestShardPanicEndsBroker(t *testing.T) {
 		t.Fatal(err)
 	}
 	sh := b.shardFor("g")
-	if code := sh.inPieces(func(*coordinator.Shard) bool { panic("told to") }); code != codeNotCoordinator {
+	if code := sh.inPieces(nil, func(*coordinator.Shard) bool { panic("told to") }); code != codeNotCoordinator {
 		t.Errorf("code %d", code)
 	}
 	if err := b.Wait(); err == nil || !strings.Contains(err.Error(), "told to") {

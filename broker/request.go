@@ -90,6 +90,8 @@ type request struct {
 
 	// pooled: the handler runs on a pool worker. Its answer travels by value.
 	pooled bool
+	// pace is that of the work for the request, nil on an event loop.
+	pace *pace
 	// frame is the whole request; pooled requests own it.
 	frame []byte
 }
