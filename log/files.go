@@ -227,6 +227,7 @@ const (
 	suffixSwap      = ".swap"
 	suffixDeleted   = ".deleted"
 	suffixDeleteDir = "-delete"
+	suffixStrayDir  = "-stray"
 )
 
 // segmentName is the file name of a segment: 20 digits and a suffix.

@@ -150,9 +150,15 @@ func readPartitionMetadata(fsys vfs.FS, dir string) (TopicID, error) {
 }
 
 // deleteDirName is the name under which a deleted partition's folder waits for
-// its removal: Kafka's, cut to 255 bytes.
+// its removal.
 func deleteDirName(topic string, n int32, id [16]byte) string {
-	tail := fmt.Sprintf("-%d.%x%s", n, id[:], suffixDeleteDir)
+	return asideName(topic, n, id, suffixDeleteDir)
+}
+
+// asideName is Kafka's name for a folder that is none of a partition's any more, cut
+// to 255 bytes.
+func asideName(topic string, n int32, id [16]byte, suffix string) string {
+	tail := fmt.Sprintf("-%d.%x%s", n, id[:], suffix)
 	return topic[:min(len(topic), 255-len(tail))] + tail
 }
 
@@ -172,23 +178,56 @@ func isDeleteDir(name string) bool {
 
 // putAside gives the folder of a deleted topic its -delete name. Any other folder
 // is named and left alone.
-func (s *Store) putAside(name string) {
+func (s *Store) putAside(name string) error {
 	topic, n, ok := parsePartitionDir(name)
 	if !ok {
-		return
+		return nil
 	}
 	id, err := readPartitionMetadata(s.fs, s.path(name))
 	if err != nil || !s.deletedIDs[id] {
 		s.warn("unknown-folder", fmt.Sprintf("%s belongs to no topic of this data folder: left alone", s.path(name)))
-		return
+		return nil
 	}
 	to := s.path(deleteDirName(topic, n, id))
 	if err := s.fs.Rename(s.path(name), to); err != nil {
-		s.warn("delete-folder", err.Error())
-		return
+		return err
 	}
 	s.foldersChanged.Store(true)
 	s.removeLater(deletion{name: to, folder: true})
+	return nil
+}
+
+// makeRoom puts a folder aside that has the partition's name and is another topic's,
+// or, with orphans, nobody's: it gets the name that Kafka gives to such folders, and
+// loses nothing. REQUIRES p.disk, and that nothing of the partition's own is in it.
+func (p *Partition) makeRoom(orphans bool) (moved bool, err error) {
+	s, dir := p.s, p.disk.dir
+	names, err := s.fs.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	id, err := readPartitionMetadata(s.fs, dir)
+	if err == nil && id == p.id || err != nil && (!orphans || ownLeftovers(names)) {
+		return false, nil
+	}
+	var unique [16]byte
+	s.o.Random(unique[:])
+	to := s.path(asideName(p.topic.Load().Name, p.n, unique, suffixStrayDir))
+	if err := s.fs.Rename(dir, to); err != nil {
+		return false, err
+	}
+	s.warn("stray-folder", fmt.Sprintf("%s belongs to no topic of this data folder: it is %s now", dir, path.Base(to)))
+	// For good, before another folder has the name.
+	return true, syncDir(s.fs, s.o.Dir)
+}
+
+// ownLeftovers reports whether all that is in a folder is what a first try to make a
+// partition's folder leaves.
+func ownLeftovers(names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { return name != partitionMetadata && name != partitionMetadata+".tmp" })
 }
 
 // epochsOf adds a segment's leader epochs.

@@ -257,8 +257,14 @@ func (s *Store) findFolders() (map[string]bool, error) {
 			folders[full] = true
 		case isDeleteDir(name):
 			s.removeLater(deletion{name: full, folder: true})
-		case p != nil || mayBePartition(name):
-			s.putAside(name)
+		case p != nil: // its successor of the same name must not meet it
+			if err := s.putAside(name); err != nil {
+				return nil, err
+			}
+		case mayBePartition(name):
+			if err := s.putAside(name); err != nil {
+				s.warn("delete-folder", err.Error())
+			}
 		}
 	}
 	return folders, nil
@@ -329,6 +335,13 @@ const refusedName = "refused.kcoord"
 // openFiles brings the folder to the state of the recovery point and opens it.
 func (p *Partition) openFiles(rp recoveryPointRecord, clean, there bool) error {
 	s, dir := p.s, p.disk.dir
+	if there && rp.offset == 0 { // nothing of it is known to be there
+		moved, err := p.makeRoom(false)
+		if err != nil {
+			return changed(err)
+		}
+		there = !moved
+	}
 	if !there {
 		if rp.offset > p.logStart.Load() {
 			return &CorruptError{Path: dir, Position: -1, Offset: p.logStart.Load(), End: rp.offset, Reason: "the folder is missing"}

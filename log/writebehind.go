@@ -334,6 +334,9 @@ func (p *Partition) makeFolder() error {
 	if err := s.gone.putAside(s, p.disk.dir); err != nil {
 		return err
 	}
+	if _, err := p.makeRoom(true); err != nil {
+		return err
+	}
 	if err := s.fs.Mkdir(p.disk.dir); err != nil {
 		return err
 	}
