@@ -122,8 +122,8 @@ func (b *bench) churn() error {
 	}
 	grown := after.Anonymous - before.Anonymous
 	b.tell("churn", fmt.Sprintf("%d groups made, joined and left; then %d members come and go in one group", groups, come),
-		fmt.Sprintf("%.1f s; slowest join %d ms; heartbeats of others meanwhile p99 %.0f µs, longest %.0f ms; memory %d MB before, %d MB after",
-			took.Seconds(), slowest.Milliseconds(), report.P99, report.Max/1e3, before.Resident/1e6, after.Resident/1e6),
+		fmt.Sprintf("%.1f s; slowest join %d ms; heartbeats of others meanwhile p99 %.0f µs, longest %.0f ms; resident %d MB before, %d MB after (of its own %.1f and %.1f)",
+			took.Seconds(), slowest.Milliseconds(), report.P99, report.Max/1e3, before.Resident/1e6, after.Resident/1e6, float64(before.Anonymous)/1e6, float64(after.Anonymous)/1e6),
 		"nobody starves; 20 MB more", grown <= 20e6 && report.Max < 1e6 && slowest < 5*time.Second)
 	return s.Kill()
 }
