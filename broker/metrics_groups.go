@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kcoord/kcoord/coordinator"
+	"github.com/kcoord/kcoord/internal/meta"
 	"github.com/kcoord/kcoord/internal/metrics"
 	"github.com/kcoord/kcoord/log"
 )
@@ -23,6 +24,10 @@ type topicLag struct {
 	topic string
 	lag   int64
 }
+
+// surveyPiece is how many groups and offsets are visited under a shard's lock at a time:
+// well under 100 us.
+const surveyPiece = 500
 
 // A groupSeries is a group that has series of its own.
 type groupSeries struct {
@@ -42,80 +47,109 @@ type groupTotals struct {
 // groupTotals reads all groups that are served, in pieces.
 func (b *Broker) groupTotals() *groupTotals {
 	t := &groupTotals{states: make(map[string]int)}
-	type found struct {
-		sh   *shard
-		name string
+	choose := b.newGroupChoice()
+	lag := lagSum{topics: b.meta.Load(), store: b.store}
+	var at *shard
+	survey := coordinator.Survey{
+		Group: func(id, state string, members int) {
+			t.states[state]++
+			choose.add(at, id, members)
+		},
+		Offset: func(topic string, partition int32, offset int64) {
+			t.offsets++
+			t.lag += lag.of(topic, partition, offset)
+		},
 	}
 	pace := b.newPace()
-	var all []found
-	for _, sh := range b.allShards() {
-		pass := coordinator.NewListPass(nil, nil)
-		offsets := 0
-		code := sh.inPieces(pace, func(core *coordinator.Shard) bool {
-			offsets = core.Stats().Offsets
-			return core.ListGroups(pass, listPiece)
-		})
-		if code != codeNone {
-			continue // it is loading, or has failed
-		}
-		t.offsets += offsets
-		for _, g := range pass.Groups {
-			t.states[g.GroupState]++
-			all = append(all, found{sh, g.Group})
-		}
+	for _, at = range b.allShards() {
+		survey.Next()
+		// One that is loading, or has failed, has no groups to count.
+		at.inPieces(pace, func(core *coordinator.Shard) bool { return core.Survey(&survey, surveyPiece) })
 	}
-	shown := b.showsGroups(len(all))
-	for _, g := range all {
+	for _, g := range choose.shown {
 		pace.step()
-		lag, sum := b.groupLag(g.sh, g.name)
-		t.lag += sum
-		if shown(g.name) {
-			t.shown = append(t.shown, groupSeries{name: g.name, members: b.groupMembers(g.sh, g.name), lag: lag})
-		}
+		t.shown = append(t.shown, groupSeries{name: g.name, members: g.members, lag: b.groupLag(g.shard, g.name)})
 	}
 	slices.SortFunc(t.shown, func(x, y groupSeries) int { return strings.Compare(x.name, y.name) })
 	return t
 }
 
-// showsGroups says which of n groups have series of their own.
-func (b *Broker) showsGroups(n int) func(group string) bool {
-	if pattern := b.values().MetricsGroups; pattern != "" {
-		return regexp.MustCompile("^(?:" + pattern + ")$").MatchString // config has compiled it
-	}
-	return func(string) bool { return n <= maxGroupSeries }
+// A groupChoice chooses the groups that have series of their own: those that
+// kcoord.metrics.groups names or, without it, all as long as they are few.
+type groupChoice struct {
+	pattern *regexp.Regexp
+	all     int
+	shown   []chosenGroup
 }
 
-// groupLag compares a group's committed offsets with the ends of their partitions.
-func (b *Broker) groupLag(sh *shard, group string) (byTopic []topicLag, sum int64) {
-	topics := b.meta.Load()
-	pass := coordinator.FetchPass{Group: &kmsg.OffsetFetchRequestGroup{Group: group}, Version: 9, Topics: topics}
+type chosenGroup struct {
+	shard   *shard
+	name    string
+	members int
+}
+
+func (b *Broker) newGroupChoice() *groupChoice {
+	c := &groupChoice{}
+	if pattern := b.values().MetricsGroups; pattern != "" {
+		c.pattern = regexp.MustCompile("^(?:" + pattern + ")$") // config has compiled it
+	}
+	return c
+}
+
+func (c *groupChoice) add(sh *shard, name string, members int) {
+	c.all++
+	switch {
+	case c.pattern == nil && c.all > maxGroupSeries:
+		c.shown = nil
+	case c.pattern == nil || c.pattern.MatchString(name):
+		c.shown = append(c.shown, chosenGroup{sh, name, members})
+	}
+}
+
+// A lagSum compares offsets with the ends of their partitions. Offsets come by topic.
+type lagSum struct {
+	topics *meta.Snapshot
+	store  *log.Store
+	topic  string
+	id     log.TopicID
+	known  bool
+}
+
+// of returns how many records lie behind an offset, 0 if the partition is not there.
+func (l *lagSum) of(topic string, partition int32, offset int64) int64 {
+	if topic != l.topic {
+		id, _, ok := l.topics.ByName(topic)
+		l.topic, l.id, l.known = topic, log.TopicID(id), ok
+	}
+	if !l.known || offset < 0 {
+		return 0
+	}
+	part := l.store.Partition(l.id, partition)
+	if part == nil {
+		return 0
+	}
+	return max(0, part.HighWatermark()-offset)
+}
+
+// groupLag is how far a group is behind, by topic.
+func (b *Broker) groupLag(sh *shard, group string) (byTopic []topicLag) {
+	lag := lagSum{topics: b.meta.Load(), store: b.store}
+	pass := coordinator.FetchPass{Group: &kmsg.OffsetFetchRequestGroup{Group: group}, Version: 9, Topics: lag.topics}
 	if sh.inPieces(nil, func(core *coordinator.Shard) bool { return core.FetchOffsets(&pass, fetchPiece) }) != codeNone {
-		return nil, 0
+		return nil
 	}
 	for _, t := range pass.Response.Topics {
-		id, _, ok := topics.ByName(t.Topic)
-		if !ok {
+		if _, _, ok := lag.topics.ByName(t.Topic); !ok {
 			continue
 		}
 		behind := topicLag{topic: t.Topic}
 		for _, p := range t.Partitions {
-			if part := b.store.Partition(log.TopicID(id), p.Partition); part != nil && p.Offset >= 0 {
-				behind.lag += max(0, part.HighWatermark()-p.Offset)
-			}
+			behind.lag += lag.of(t.Topic, p.Partition, p.Offset)
 		}
 		byTopic = append(byTopic, behind)
-		sum += behind.lag
 	}
 	slices.SortFunc(byTopic, func(x, y topicLag) int { return strings.Compare(x.topic, y.topic) })
-	return byTopic, sum
-}
-
-func (b *Broker) groupMembers(sh *shard, group string) int {
-	pass := coordinator.DescribePass{Group: group, Version: 5}
-	if sh.inPieces(nil, func(core *coordinator.Shard) bool { return core.DescribeGroup(&pass, describePiece) }) != codeNone {
-		return 0
-	}
-	return len(pass.Response.Members)
+	return byTopic
 }
 
 // groupPage writes the metrics of groups.
