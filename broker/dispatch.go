@@ -119,9 +119,7 @@ func (b *Broker) FrameLimit(head [6]byte) int {
 // OnPass is netloop's.
 func (b *Broker) OnPass(loop int) {
 	b.benches[loop].byPass, b.benches[loop].timed = true, false
-	if b.gather.loop.Load() != 0 {
-		b.gather.pass(b, loop)
-	}
+	b.gather.pass(b)
 }
 
 // OnInput is netloop's.

@@ -23,9 +23,12 @@ type gatherer struct {
 	enough atomic.Bool
 	// several: the last round had answers to several requests.
 	several atomic.Bool
-	// since is when the wait began or, if that was later, when the journal became
-	// free: ns of the store's clock.
+	// since is when the open round's wait began or, if that was later, when the journal
+	// became free: ns of the store's clock. It stays, until a round is durable, although
+	// loops come to the end of their input and begin again: the flusher may not have seen
+	// that there was nobody to wait for. begun: it is set.
 	since atomic.Int64
+	begun atomic.Bool
 	ended atomic.Bool
 }
 
@@ -37,14 +40,17 @@ func (g *gatherer) gathering() bool {
 // begin is called on a loop that is about to append.
 func (g *gatherer) begin(b *Broker, loop int) {
 	if g.loop.Load() == 0 && g.several.Load() && g.loop.CompareAndSwap(0, int32(loop)+1) {
-		g.since.Store(int64(b.storeMono()))
+		if !g.begun.Swap(true) {
+			g.since.Store(int64(b.storeMono()))
+		}
 		b.transport.AfterInput(loop)
 	}
 }
 
-// pass is called when a loop turns to its next connection.
-func (g *gatherer) pass(b *Broker, loop int) {
-	if g.loop.Load() != int32(loop)+1 || g.enough.Load() || b.store.Syncing() != 0 ||
+// pass is called when a loop turns to its next connection: any loop, since the one that
+// is waited for may be without a processor.
+func (g *gatherer) pass(b *Broker) {
+	if g.loop.Load() == 0 || g.enough.Load() || b.store.Syncing() != 0 ||
 		b.storeMono()-time.Duration(g.since.Load()) < maxGather {
 		return
 	}
@@ -63,6 +69,7 @@ func (g *gatherer) input(b *Broker, loop int) {
 func (g *gatherer) durable(answers int, mono time.Duration) {
 	g.several.Store(answers > 1)
 	g.since.Store(int64(mono))
+	g.begun.Store(false)
 	g.enough.Store(false)
 }
 

@@ -81,6 +81,27 @@ func TestRoundOfBusyLoop(t *testing.T) {
 	}
 }
 
+// Loops that come to the end of their input and have more at once, before the flusher
+// has looked, keep nobody waiting longer than one that always has more.
+func TestRoundOfManyInputs(t *testing.T) {
+	clock := &manualClock{}
+	b, tr := startTest(t, Options{Clock: clock})
+	tr.busy.Store(true)
+	for loop, began := 0, clock.mono; ; loop = 1 - loop {
+		b.gather.several.Store(true)
+		b.gather.begin(b, loop)
+		if !b.gather.gathering() {
+			break
+		}
+		if waits := clock.mono - began; waits > 2*maxGather {
+			t.Fatalf("the flusher waits after %v", waits)
+		}
+		clock.advance(maxGather / 4)
+		b.gather.pass(b)
+		b.gather.input(b, loop)
+	}
+}
+
 // A stop does not wait for input, and loses nothing.
 func TestStopWhileGathering(t *testing.T) {
 	dir := t.TempDir()
