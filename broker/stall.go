@@ -35,9 +35,11 @@ func (b *Broker) answerStalled(now time.Duration) (next time.Duration) {
 	requests := 0
 	for i := range late {
 		requests += 1 + int(late[i].More)
+	}
+	b.metrics.stalled.Add(uint64(requests)) // before anybody knows
+	for i := range late {
 		b.timedOut(&late[i])
 	}
-	b.metrics.stalled.Add(uint64(requests))
 	if requests > 0 {
 		if e := b.warn("stalled sync"); e != nil {
 			e.Int("requests", requests).Stringer("sync_for", (raw - since).Round(time.Millisecond)).Msg("the disk stalls; requests were told to try again")
