@@ -19,6 +19,27 @@ type Topic struct {
 	Configs map[string]string
 }
 
+// warnOfTopic warns that a topic which exists already is not what is asked for: nothing
+// of it is changed.
+func (b *Broker) warnOfTopic(t *Topic) {
+	topic := b.meta.Load().Topic(t.Name)
+	if topic == nil {
+		return
+	}
+	tell := func(property, value, has string) {
+		b.logger.Warn().Str("topic", t.Name).Str("property", property).Str("value", value).Str("topic_has", has).
+			Msg("the topic exists and keeps what it was made with")
+	}
+	if t.Partitions > 0 && t.Partitions != topic.Partitions {
+		tell("partitions", fmt.Sprint(t.Partitions), fmt.Sprint(topic.Partitions))
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Configs)) {
+		if has, _ := topic.Config(name); has != t.Configs[name] {
+			tell(name, t.Configs[name], has)
+		}
+	}
+}
+
 // ensureTopics creates the topics of Options that do not exist. No loop runs yet,
 // so the round is flushed here.
 func (b *Broker) ensureTopics(store *log.Store) error {
@@ -38,7 +59,11 @@ func (b *Broker) ensureTopics(store *log.Store) error {
 			value := t.Configs[name]
 			asked.Configs = append(asked.Configs, kmsg.CreateTopicsRequestTopicConfig{Name: name, Value: &value})
 		}
-		if _, refused := change.newTopic(&asked, wall, false); refused != nil && refused.code != codeTopicAlreadyExists {
+		switch _, refused := change.newTopic(&asked, wall, false); {
+		case refused == nil:
+		case refused.code == codeTopicAlreadyExists:
+			b.warnOfTopic(&t)
+		default:
 			return fmt.Errorf("topic %s: %s", t.Name, refused.message)
 		}
 	}

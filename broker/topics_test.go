@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -356,6 +357,43 @@ func TestDescribeTopicPartitions(t *testing.T) {
 	} {
 		if w.got != w.want {
 			t.Errorf("got %q, want %q", w.got, w.want)
+		}
+	}
+}
+
+// A topic of Options that exists keeps what it has, and the log says in what it differs.
+func TestTopicsThatExist(t *testing.T) {
+	dir := t.TempDir()
+	first := Topic{Name: "t", Partitions: 2, Configs: map[string]string{"retention.ms": "1000"}}
+	b, _ := startTest(t, Options{DataDir: dir, Topics: []Topic{first}})
+	if err := b.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		topic Topic
+		warns []string
+	}{
+		{first, nil},
+		{Topic{Name: "t"}, nil},
+		{Topic{Name: "t", Partitions: 6, Configs: map[string]string{"retention.ms": "1000", "cleanup.policy": "compact"}}, []string{
+			`"property":"partitions","value":"6","topic_has":"2"`, `"property":"cleanup.policy","value":"compact","topic_has":""`}},
+	} {
+		out := &lines{}
+		logger := zerolog.New(out).Level(zerolog.WarnLevel)
+		b, _ := startTest(t, Options{DataDir: dir, Logger: &logger, Topics: []Topic{tt.topic}})
+		if got := strings.Count(out.String(), "keeps what it was made with"); got != len(tt.warns) {
+			t.Errorf("%+v: %d warnings, want %d:\n%s", tt.topic, got, len(tt.warns), out.String())
+		}
+		for _, want := range tt.warns {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%+v: no %s in\n%s", tt.topic, want, out.String())
+			}
+		}
+		if _, n, _ := b.meta.Load().ByName("t"); n != 2 {
+			t.Errorf("%+v: %d partitions", tt.topic, n)
+		}
+		if err := b.Stop(t.Context()); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -54,6 +54,9 @@ func (v *flagValue) Set(s string) error {
 	if s == "" && v.row.name == "data-dir" {
 		return errors.New("it takes a folder, or " + broker.MemoryDir + " to keep nothing") // an empty variable of a script must not cost the data
 	}
+	if v.row.name == "data-dir" && s+":" == broker.MemoryDir {
+		return errors.New("to keep nothing on disk it is " + broker.MemoryDir + "; a folder of that name is ./" + s)
+	}
 	if len(v.row.words) > 0 && !slices.Contains(v.row.words, s) {
 		return fmt.Errorf("it takes one of %s", strings.Join(v.row.words, ", "))
 	}

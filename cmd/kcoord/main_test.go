@@ -97,6 +97,7 @@ func TestUsageErrors(t *testing.T) {
 		{environ: "KCOORD_PPROF=yes", want: "KCOORD_PPROF=yes: it is true or false"},
 		{args: "--pprof", want: "--pprof: needs an address, --http HOST:PORT"},
 		{args: "--data-dir=", want: `invalid value "" for flag --data-dir: it takes a folder, or memory: to keep nothing`},
+		{args: "--data-dir memory", want: `invalid value "memory" for flag --data-dir: to keep nothing on disk it is memory:; a folder of that name is ./memory`},
 		{args: "--config foreign.properties", want: "auto.create.topic.enable=true: unknown property (nearest: auto.create.topics.enable), set by foreign.properties:3"},
 		{args: "--config .", want: "--config: read .: is a directory"},
 		{args: "--advertised-listeners-file advertised", want: "advertised.listeners=PLAINTEXT/localhost: must be NAME://HOST:PORT, with commas between several, set by advertised"},

@@ -62,8 +62,12 @@ func serve(args, environ []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return fail(stderr, exitUsage, "%v", err)
 	}
-	return serveUntil(ctx, stop, b, p, stdout, stderr)
+	return serveUntil(ctx, func() { time.AfterFunc(oneSignal, stop) }, b, p, stdout, stderr)
 }
+
+// oneSignal is how long signals after the first are taken for the same one: timeout(1)
+// and terminals signal the process and then its group. A clean stop takes less.
+const oneSignal = time.Second
 
 // serveUntil starts a broker, tells that it is ready, and stops it when ctx ends.
 func serveUntil(ctx context.Context, release func(), b *broker.Broker, p *plan, stdout, stderr io.Writer) int {
@@ -84,7 +88,7 @@ func serveUntil(ctx context.Context, release func(), b *broker.Broker, p *plan, 
 	if err != nil && ctx.Err() == nil {
 		code = fail(stderr, exitFailed, "%v%s", err, startHint(err))
 	}
-	release() // a second signal kills
+	release() // another signal kills
 	end, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	if err := b.Stop(end); err != nil && code == exitOK {

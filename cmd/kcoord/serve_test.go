@@ -185,7 +185,8 @@ func TestServe(t *testing.T) {
 			stop = syscall.SIGTERM
 		}
 		p.Process.Signal(stop)
-		if code := p.end(t); code != exitOK {
+		p.Process.Signal(stop) // as timeout(1) does: to the process and to its group
+		if code := p.end(t); code != exitOK || !strings.Contains(p.stderr.String(), "stopped, folder clean") {
 			t.Errorf("exit code %d after a signal:\n%s", code, p.stderr)
 		}
 		if code := health([]string{at["PLAINTEXT"]}, nil, &stdout, &stderr); code != exitFailed {
