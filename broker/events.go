@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -93,6 +94,11 @@ type warning struct {
 // warn begins a warning, once per cause and minute; nil if it is not time yet.
 // Causes are constants.
 func (b *Broker) warn(cause string) *zerolog.Event {
+	return b.rarely(cause, b.logger.Warn)
+}
+
+// rarely begins a line, as warn does, of whatever level.
+func (b *Broker) rarely(cause string, begin func() *zerolog.Event) *zerolog.Event {
 	now, _ := b.options.Clock.Now()
 	w := &b.warnings
 	w.mu.Lock()
@@ -107,7 +113,7 @@ func (b *Broker) warn(cause string) *zerolog.Event {
 		w.last = make(map[string]warning)
 	}
 	w.last[cause] = warning{at: now}
-	e := b.logger.Warn().Str("cause", cause)
+	e := begin().Str("cause", cause)
 	if before.skipped > 0 {
 		e = e.Int("not_shown", before.skipped)
 	}
@@ -198,7 +204,20 @@ func (b *Broker) storeEvents() log.Events {
 			b.metrics.refusedPartitions.Add(1)
 			b.logger.Error().Str("topic", topic).Int32("partition", partition).Err(err).Msg("partition closed")
 		},
+		Damaged: b.tellDamaged,
 	}
+}
+
+// tellDamaged notes, once per partition and minute, that a read met damage.
+func (b *Broker) tellDamaged(topic string, partition int32, damage *log.CorruptError) {
+	e := b.rarely(fmt.Sprintf("damage in %s-%d", topic, partition), b.logger.Error)
+	if e == nil {
+		return
+	}
+	e.Str("topic", topic).Int32("partition", partition).Str("file", damage.Path).Int64("byte", damage.Position).
+		Int64("offset", damage.Offset).Int64("next_offset", damage.End).Err(damage).
+		Msg("a partition's log is damaged: records from offset up to next_offset may be unreadable, other segments and partitions are served; " +
+			"stop and restore the folder from a backup, or let consumers go on at next_offset (kcoord dump shows the file)")
 }
 
 func (b *Broker) transportEvents() netloop.Events {

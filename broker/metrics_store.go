@@ -37,14 +37,18 @@ func (b *Broker) storeMetrics(t *metrics.Text) {
 // too many.
 func (b *Broker) partitionMetrics(t *metrics.Text) {
 	var all []*log.Partition
-	bytes, segments := int64(0), 0
+	bytes, segments, damaged := int64(0), 0, 0
 	b.store.EachPartition(func(p *log.Partition) {
+		if p.Damage() != nil {
+			damaged++
+		}
 		if n := p.Segments(); n > 0 {
 			all = append(all, p)
 			bytes += p.Size()
 			segments += n
 		}
 	})
+	t.Gauge("kcoord_partitions_damaged", "Partitions in whose log a read met damage since the start.", float64(damaged))
 	t.Gauge("kcoord_log_bytes", "Bytes of all partition logs.", float64(bytes))
 	t.Gauge("kcoord_log_segments", "Segments of all partition logs.", float64(segments))
 	if len(all) > maxPartitionSeries {

@@ -304,7 +304,7 @@ func TestDamagedSegment(t *testing.T) {
 	must(t, err)
 	before := readAll(t, r.fs, name)
 	r.steps(time.Minute)
-	if len(r.results) == 0 || !errors.Is(r.results[0].Err, record.ErrCRC) || !strings.Contains(r.results[0].Err.Error(), "segment 0") {
+	if len(r.results) == 0 || !errors.Is(r.results[0].Err, record.ErrCRC) || !strings.Contains(r.results[0].Err.Error(), name) {
 		t.Errorf("results %+v", r.results)
 	}
 	if string(before) != string(readAll(t, r.fs, name)) {

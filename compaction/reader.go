@@ -45,14 +45,14 @@ func (r *reader) next() (record.Batch, error) {
 	}
 	size, err := record.Peek(head, maxBatch)
 	if err != nil {
-		return nil, r.fail(err)
+		return nil, r.seg.Damaged(r.pos, err)
 	}
 	b, err := r.bytes(size)
 	if err != nil {
 		return nil, err
 	}
 	if err := record.Batch(b).Validate(); err != nil {
-		return nil, r.fail(err)
+		return nil, r.seg.Damaged(r.pos, err)
 	}
 	r.pos += size
 	return b, nil
@@ -64,7 +64,7 @@ func (r *reader) fail(err error) error {
 
 func (r *reader) bytes(n int64) ([]byte, error) {
 	if r.pos+n > r.seg.Bytes {
-		return nil, r.fail(record.ErrShort)
+		return nil, r.seg.Damaged(r.pos, record.ErrShort)
 	}
 	at := r.pos - r.off
 	if at+n > int64(len(r.buf)) {

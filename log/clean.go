@@ -40,6 +40,7 @@ type CleanSegment struct {
 	LargestTimestamp int64 // ms; -1: none
 	Modified         int64 // file time, ms
 
+	p *Partition
 	g *segment
 }
 
@@ -72,14 +73,14 @@ func (p *Partition) BeginCleaning() (*Cleaning, error) {
 // cleanSegment describes and references g. REQUIRES p.disk.
 func (p *Partition) cleanSegment(g *segment) (*CleanSegment, error) {
 	if err := p.loadSegment(g); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrStorage, p, err)
+		return nil, p.readFailed(g, err)
 	}
 	if !g.acquire() {
 		panic(fmt.Sprintf("log: segment %d of %s is in the list and closed", g.base, p))
 	}
 	return &CleanSegment{
 		Base: g.base, NextOffset: g.tail.next, Bytes: g.tail.size,
-		FirstTimestamp: g.tail.firstTime, LargestTimestamp: g.tail.largest(), Modified: g.created, g: g,
+		FirstTimestamp: g.tail.firstTime, LargestTimestamp: g.tail.largest(), Modified: g.created, p: p, g: g,
 	}, nil
 }
 
@@ -115,12 +116,17 @@ func (s *CleanSegment) Each(buf []byte, f func(b record.Batch) error) error {
 			return nil
 		}
 		if err != nil {
-			return s.g.corrupt(err, -1)
+			return s.p.readFailed(s.g, s.g.corrupt(err, -1))
 		}
 		if err := f(b); err != nil {
 			return err
 		}
 	}
+}
+
+// Damaged is the error for a batch that is none, for err, at a byte, told of.
+func (s *CleanSegment) Damaged(pos int64, err error) error {
+	return s.p.readFailed(s.g, s.g.corrupt(&scanError{pos, err}, -1))
 }
 
 // ReadAt reads the segment's file.

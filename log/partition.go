@@ -55,6 +55,8 @@ type Partition struct {
 	bytes    atomic.Int64 // of all segments; under the log lock
 	// failed is why the partition log cannot be written or read; nil: all is well.
 	failed atomic.Pointer[failure]
+	// damage is what a read met last.
+	damage atomic.Pointer[CorruptError]
 	epochs epochCache
 	// producers is what is known of idempotent producers.
 	producers producers

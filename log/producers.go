@@ -171,12 +171,14 @@ func (p *Partition) loadProducersLocked(now int64) error {
 		}
 		info, statErr := p.s.fs.Stat(g.name(suffixLog))
 		if statErr != nil || now-info.ModTime <= p.s.o.ProducerExpiration().Milliseconds() {
-			err = p.scanProducersLocked(g, now, buf)
+			if err = p.scanProducersLocked(g, now, buf); err != nil {
+				err = p.readFailed(g, err)
+			}
 		}
 		base := g.base
 		g.release()
 		if err != nil {
-			return fmt.Errorf("%w: %s: %w", ErrStorage, p, err)
+			return err
 		}
 		if more {
 			offset = max(offset+1, p.baseAfter(base))
@@ -189,15 +191,16 @@ func (p *Partition) loadProducersLocked(now int64) error {
 // scanProducersLocked notes the batches of one segment.
 func (p *Partition) scanProducersLocked(g *segment, now int64, buf []byte) error {
 	s := &p.producers
-	scan := newScanner(g.file, 0, g.size.Load(), false, buf)
+	scan, next := newScanner(g.file, 0, g.size.Load(), false, buf), g.base
 	for {
 		b, err := scan.next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("reading %s: %w", g.name(suffixLog), err)
+			return g.corrupt(err, next)
 		}
+		next = b.NextOffset()
 		if b.ProducerID() >= 0 && !b.Control() {
 			s.noteLocked(b, b.BaseOffset(), now)
 		}

@@ -24,10 +24,13 @@ func (p *Partition) Read(offset int64, maxBytes int, minOne bool, dst []byte) ([
 			return dst, err
 		}
 		out, err := p.readSegment(g, offset, maxBytes, minOne, dst)
+		if err != nil {
+			err = p.readFailed(g, err)
+		}
 		next := g.base + 1
 		g.release()
 		if err != nil {
-			return dst, fmt.Errorf("%w: %s: %w", ErrStorage, p, err)
+			return dst, err
 		}
 		if len(out) > len(dst) || !more {
 			return out, nil
@@ -35,7 +38,7 @@ func (p *Partition) Read(offset int64, maxBytes int, minOne bool, dst []byte) ([
 		// Nothing at or behind offset in this segment: compaction took it.
 		base := p.baseAfter(next - 1)
 		if err := p.missing(offset, base); err != nil {
-			return dst, err
+			return dst, p.readFailed(nil, err)
 		}
 		offset = max(offset, base)
 	}
@@ -47,8 +50,8 @@ func (p *Partition) missing(offset, base int64) error {
 	if offset >= base || p.topic.Load().Config.Compact {
 		return nil
 	}
-	return fmt.Errorf("%w: %s: %w", ErrStorage, p, &CorruptError{Path: path.Join(p.disk.dir, segmentName(base, suffixLog)), Position: -1,
-		Offset: offset, End: base, Reason: "the segment before it is missing"})
+	return &CorruptError{Path: path.Join(p.disk.dir, segmentName(base, suffixLog)), Position: -1,
+		Offset: offset, End: base, Reason: "the segment before it is missing"}
 }
 
 // readable checks offset against the log's range and has the partition log
@@ -194,6 +197,10 @@ func (p *Partition) findFrom(g *segment, from indexEntry, at, offset, end int64)
 		return 0, 0, fmt.Errorf("%w: byte %d of %d", errWrongEntry, at, end)
 	}
 	s := newScanner(g.file, at, end, false, buf)
+	next := offset // at the damage, for who read up to there
+	if at == 0 {
+		next = g.base
+	}
 	for {
 		b, err := s.next()
 		if errors.Is(err, io.EOF) {
@@ -204,7 +211,7 @@ func (p *Partition) findFrom(g *segment, from indexEntry, at, offset, end int64)
 			return 0, 0, fmt.Errorf("%w: no batch begins at byte %d: %w", errWrongEntry, at, err)
 		}
 		if err != nil {
-			return 0, 0, g.corrupt(err, -1)
+			return 0, 0, g.corrupt(err, next)
 		}
 		if from.relative >= 0 && b.LastOffset() != g.base+int64(from.relative) {
 			return 0, 0, fmt.Errorf("%w: the batch at byte %d ends with offset %d, not %d", errWrongEntry, at, b.LastOffset(), g.base+int64(from.relative))
@@ -213,6 +220,7 @@ func (p *Partition) findFrom(g *segment, from indexEntry, at, offset, end int64)
 		if b.LastOffset() >= offset {
 			return s.pos - b.Size(), b.Size(), nil
 		}
+		next = b.NextOffset()
 	}
 }
 
@@ -261,11 +269,13 @@ func (p *Partition) Load(f func(b record.Batch) error) error {
 	for _, part := range parts {
 		if next > 0 {
 			if err := p.missing(max(next, start), part.g.base); err != nil {
-				return err
+				p.noteDamage(nil, err)
+				return fmt.Errorf("%w: %s: %w", ErrStorage, p, err)
 			}
 		}
 		n, err := p.loadBatches(part, start, next, buf, f)
 		if err != nil {
+			p.noteDamage(part.g, err)
 			return err
 		}
 		next = max(n, part.g.base)

@@ -148,8 +148,10 @@ func (p *Partition) beyondRetention(n int, cfg *TopicConfig) (int, error) {
 		switch err := p.loadSegment(g); {
 		case err == nil:
 			ts = g.tail.largest()
-		case !errors.Is(err, ErrDamaged):
-			return 0, fmt.Errorf("%w: %s: %w", ErrStorage, p, err)
+		default:
+			if err := p.readFailed(g, err); !errors.Is(err, ErrDamaged) {
+				return 0, err
+			}
 		}
 		if ts < 0 { // none, or nobody can tell: when the file was written last
 			ts = g.created

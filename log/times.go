@@ -23,9 +23,12 @@ func (p *Partition) OffsetForTimestamp(ts int64) (offset, timestamp int64, epoch
 			continue // removed since: below the log start, or its successor follows in the next list
 		}
 		offset, timestamp, epoch, err := p.searchSegment(g, ts)
+		if err != nil {
+			err = p.readFailed(g, err)
+		}
 		g.release()
 		if err != nil {
-			return -1, -1, -1, fmt.Errorf("%w: %s: %w", ErrStorage, p, err)
+			return -1, -1, -1, err
 		}
 		if offset >= 0 {
 			return offset, timestamp, epoch, nil
@@ -43,7 +46,7 @@ func (p *Partition) MaxTimestamp() (offset, timestamp int64, epoch int32, err er
 	most := int64(-1)
 	for _, g := range p.list() {
 		if err := p.look(g); err != nil {
-			return -1, -1, -1, fmt.Errorf("%w: %s: %w", ErrStorage, p, err)
+			return -1, -1, -1, p.readFailed(g, err)
 		}
 		most = max(most, g.largest.Load())
 	}
@@ -74,8 +77,9 @@ func (p *Partition) searchSegment(g *segment, ts int64) (offset, timestamp int64
 // searchFrom is searchSegment from the batch of a time index entry on, which must say
 // what is there (errWrongEntry), or from the segment's beginning.
 func (p *Partition) searchFrom(g *segment, e timeEntry, indexed bool, ts int64) (offset, timestamp int64, epoch int32, err error) {
-	pos := int64(0)
+	pos, next := int64(0), g.base
 	if indexed {
+		next += int64(e.relative)
 		if pos, _, _, err = p.find(g, g.base+int64(e.relative), g.size.Load()); err != nil {
 			return -1, -1, -1, err
 		}
@@ -93,12 +97,12 @@ func (p *Partition) searchFrom(g *segment, e timeEntry, indexed bool, ts int64) 
 			return -1, -1, -1, nil
 		}
 		if err != nil {
-			return -1, -1, -1, g.corrupt(err, -1)
+			return -1, -1, -1, g.corrupt(err, next)
 		}
 		if indexed && (b.LastOffset() != g.base+int64(e.relative) || b.MaxTimestamp() != e.timestamp) {
 			return -1, -1, -1, fmt.Errorf("%w: no batch with timestamp %d ends with offset %d", errWrongEntry, e.timestamp, g.base+int64(e.relative))
 		}
-		indexed = false // only of the first one
+		indexed, next = false, b.NextOffset() // only of the first one
 		if b.MaxTimestamp() < ts || b.LastOffset() < start {
 			continue
 		}
