@@ -19,8 +19,10 @@ type network struct {
 	conns   []*conn
 	nextID  uint64
 	drained bool
-	// tells: the handler has asked to be told when the input has been gone through.
-	tells bool
+	// tells: the handler has asked to be told when the input has been gone through, which
+	// is not before readUntil.
+	tells     bool
+	readUntil time.Duration
 }
 
 // A conn is one connection, both ends of it.
@@ -56,7 +58,6 @@ type slot struct {
 func (n *network) Start() error                     { return nil }
 func (n *network) Loops() int                       { return 1 }
 func (n *network) Serve(string, net.Listener) error { return nil }
-func (n *network) AfterInput(int)                   { n.tells = true }
 func (n *network) Drain()                           { n.drained = true }
 func (c *conn) ID() uint64                          { return c.id }
 func (c *conn) Loop() int                           { return 0 }
@@ -120,6 +121,15 @@ func (c *conn) deliverable(now time.Duration) bool {
 	return !(c.bulk && !c.net.world.process.opened) && now >= c.slowUntil && c.open && !c.closing && !c.held && len(c.inbound) > 0 && !c.net.drained
 }
 
+// AfterInput is what the handler asks for. Now and then the event loop has to read for
+// long before it comes to an end.
+func (n *network) AfterInput(int) {
+	if w := n.world; !n.tells && !w.calm && w.chance(8) {
+		n.readUntil = w.machine.clock.mono + w.upTo(300*time.Millisecond)
+	}
+	n.tells = true
+}
+
 // tell tells the handler that the input has been gone through. It comes at any time:
 // the event loop may have had more to read than what waits here.
 func (n *network) tell() {
@@ -145,6 +155,9 @@ func (c *conn) deliver() {
 	key := int16(binary.BigEndian.Uint16(body))
 	if f := c.net.world.options.Sabotage.Incoming; f != nil && !c.abandoned {
 		f(key, body)
+	}
+	if !c.bulk && !c.net.world.options.Sabotage.Untold {
+		c.net.handler.(netloop.PassHandler).OnPass(0)
 	}
 	out, verdict := c.net.handler.OnFrame(c, s, body, nil)
 	for i := range body {

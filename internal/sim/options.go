@@ -32,7 +32,8 @@ type Sabotage struct {
 	Files func(fs vfs.FS) vfs.FS
 	// Asleep names a loop that is never called.
 	Asleep func(loop string) bool
-	// Untold: the broker is never told that an event loop has gone through its input.
+	// Untold: the broker is never told that an event loop turns to a connection, nor that
+	// it has gone through its input.
 	Untold bool
 	// Early sends answers of an API before what they depend on is durable.
 	Early func(key int16) bool

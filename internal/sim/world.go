@@ -282,7 +282,7 @@ func (w *World) choices() []func() {
 				out = append(out, func() { w.step(l) })
 			}
 		}
-		if p.network.tells {
+		if p.network.tells && now >= p.network.readUntil {
 			out = append(out, p.network.tell)
 		}
 		live := p.network.conns[:0]
@@ -347,6 +347,9 @@ func (w *World) advance() {
 	if w.process != nil {
 		for _, l := range w.process.loops {
 			next = min(next, l.next(now))
+		}
+		if until := w.process.network.readUntil; until > now {
+			next = min(next, until)
 		}
 		for _, c := range w.process.network.conns {
 			if c.slowUntil > now {
