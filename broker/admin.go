@@ -123,6 +123,6 @@ func (b *Broker) tellOffsets(c *offsetsChanged) {
 // tellReplacement tells of a static member that another took the place of. Where that
 // starts a rebalance, the rebalance is told of as well.
 func (b *Broker) tellReplacement(r *coordinator.Replacement) {
-	b.logger.Debug().Str("group", r.Group).Str("instance", r.Instance).Str("before", r.Before).Str("member", r.Member).
+	b.logger.Info().Str("group", r.Group).Str("instance", r.Instance).Str("before", r.Before).Str("member", r.Member).
 		Str("client", r.ClientID).Str("host", r.ClientHost).Msg("static member replaced by another with its instance id")
 }

@@ -3,11 +3,13 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/kcoord/kcoord/compaction"
 	"github.com/kcoord/kcoord/coordinator"
@@ -39,17 +41,50 @@ func (b *Broker) tellStarted(begun time.Duration, folder log.FolderInfo) {
 		Stringer("took", (now - begun).Round(10*time.Microsecond)).Msg("ready")
 }
 
-// tellTransition notes a group's change of state.
+// tellTransition notes a group's change of state, or of a member beside one. Fields
+// that say nothing are left out.
 func (b *Broker) tellTransition(t *coordinator.Transition) {
-	b.metrics.transitions.Add(1)
-	e := b.logger.Info().Str("group", t.Group).Str("from", t.From).Str("to", t.To).Int32("generation", t.Generation).
-		Int("members", t.Members).Str("member", t.Member).Str("client", t.ClientID).Str("host", t.ClientHost)
-	now, _ := b.time.now()
-	if took, ended := b.rebalances.moved(t, now); ended {
-		b.metrics.rebalances.Observe(took)
-		e = e.Stringer("rebalance_took", took.Round(10*time.Microsecond))
+	e := b.logger.Info().Str("group", t.Group)
+	if t.From == t.To {
+		e = e.Str("state", t.From)
+	} else {
+		b.metrics.transitions.Add(1)
+		e = e.Str("from", t.From).Str("to", t.To)
+	}
+	e = e.Int32("generation", t.Generation).Int("members", t.Members)
+	e = nonEmpty(e, "member", t.Member, "client", t.ClientID, "host", t.ClientHost, "leader", t.Leader)
+	if t.WaitedForCount > 0 {
+		e = e.Strs("waited_for", t.WaitedFor).Int("waited_for_count", t.WaitedForCount)
+	}
+	if t.From != t.To {
+		if t.From == "PreparingRebalance" {
+			e = e.Stringer("join_took", t.JoinTook.Round(10*time.Microsecond))
+		}
+		now, _ := b.time.now()
+		if took, ended := b.rebalances.moved(t, now); ended {
+			b.metrics.rebalances.Observe(took)
+			e = e.Stringer("rebalance_took", took.Round(10*time.Microsecond))
+		}
 	}
 	e.Msg(t.Reason)
+}
+
+// nonEmpty adds those fields, name and value after each other, that have a value.
+func nonEmpty(e *zerolog.Event, fields ...string) *zerolog.Event {
+	for i := 0; i < len(fields); i += 2 {
+		if fields[i+1] != "" {
+			e = e.Str(fields[i], fields[i+1])
+		}
+	}
+	return e
+}
+
+// tellRefusal warns of a JoinGroup that will not get better, once per group and minute.
+func (b *Broker) tellRefusal(r *coordinator.Refusal) {
+	if e := b.rarely("join refused", r.Group, b.logger.Warn); e != nil {
+		nonEmpty(e.Str("group", r.Group).Str("error", kerr.ErrorForCode(r.Code).(*kerr.Error).Message).Str("client", r.ClientID).Str("host", r.ClientHost),
+			"member", r.Member, "instance", r.Instance).Str("reason", r.Reason).Msg("a client may not join its group")
+	}
 }
 
 // tellExpiry notes offsets that the coordinator removed on its own.
@@ -94,25 +129,41 @@ type warning struct {
 // warn begins a warning, once per cause and minute; nil if it is not time yet.
 // Causes are constants.
 func (b *Broker) warn(cause string) *zerolog.Event {
-	return b.rarely(cause, b.logger.Warn)
+	return b.rarely(cause, "", b.logger.Warn)
 }
 
-// rarely begins a line, as warn does, of whatever level.
-func (b *Broker) rarely(cause string, begin func() *zerolog.Event) *zerolog.Event {
+// maxWarnings bounds what warnings are remembered of names that clients choose.
+const maxWarnings = 1000
+
+// rarely begins a line, as warn does, of whatever level. A name tells apart many things
+// that the cause is true of; if there are too many within a minute the others count as
+// one.
+func (b *Broker) rarely(cause, name string, begin func() *zerolog.Event) *zerolog.Event {
 	now, _ := b.options.Clock.Now()
 	w := &b.warnings
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before, known := w.last[cause]
+	key := cause
+	if name != "" {
+		key = cause + "\x00" + name
+	}
+	before, known := w.last[key]
+	if !known && name != "" && len(w.last) >= maxWarnings {
+		maps.DeleteFunc(w.last, func(_ string, old warning) bool { return now-old.at >= warnInterval })
+		if len(w.last) >= maxWarnings {
+			key = cause
+			before, known = w.last[key]
+		}
+	}
 	if known && now-before.at < warnInterval {
 		before.skipped++
-		w.last[cause] = before
+		w.last[key] = before
 		return nil
 	}
 	if w.last == nil {
 		w.last = make(map[string]warning)
 	}
-	w.last[cause] = warning{at: now}
+	w.last[key] = warning{at: now}
 	e := begin().Str("cause", cause)
 	if before.skipped > 0 {
 		e = e.Int("not_shown", before.skipped)
@@ -210,7 +261,7 @@ func (b *Broker) storeEvents() log.Events {
 
 // tellDamaged notes, once per partition and minute, that a read met damage.
 func (b *Broker) tellDamaged(topic string, partition int32, damage *log.CorruptError) {
-	e := b.rarely(fmt.Sprintf("damage in %s-%d", topic, partition), b.logger.Error)
+	e := b.rarely(fmt.Sprintf("damage in %s-%d", topic, partition), "", b.logger.Error)
 	if e == nil {
 		return
 	}

@@ -149,7 +149,7 @@ func TestLogLines(t *testing.T) {
 	}
 	defer c.Close()
 	out.find(t, `"level":"debug"`, `"api":"JoinGroup"`, `"client":"me"`, `"message":"request"`)
-	out.find(t, `"level":"info"`, `"group":"g"`, `"to":"Stable"`, `"member":"`, `"rebalance_took":"`)
+	out.find(t, `"level":"info"`, `"group":"g"`, `"to":"Stable"`, `"leader":"me-`, `"rebalance_took":"`)
 	if err := b.Stop(within(t)); err != nil {
 		t.Fatal(err)
 	}

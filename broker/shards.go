@@ -93,6 +93,7 @@ type aftermath struct {
 	offsets     *offsetsChanged // nil: nothing to tell
 
 	replacements []coordinator.Replacement
+	refusals     []coordinator.Refusal
 }
 
 // shardFor returns the shard that owns a group, nil before the folder is open.
@@ -300,6 +301,9 @@ func (sh *shard) settleLocked(r *request, own coordinator.Token, out []byte, aft
 	if len(res.Replacements) > 0 {
 		after.replacements = append(after.replacements, res.Replacements...)
 	}
+	if len(res.Refusals) > 0 {
+		after.refusals = append(after.refusals, res.Refusals...)
+	}
 	return out, verdict, answered
 }
 
@@ -357,6 +361,9 @@ func (b *Broker) conclude(after *aftermath) {
 	}
 	for i := range after.replacements {
 		b.tellReplacement(&after.replacements[i])
+	}
+	for i := range after.refusals {
+		b.tellRefusal(&after.refusals[i])
 	}
 	if after.offsets != nil {
 		b.tellOffsets(after.offsets)

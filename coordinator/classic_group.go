@@ -95,9 +95,10 @@ type classicGroup struct {
 	delay          time.Duration // of the initial delay's current window
 	remaining      time.Duration // what the initial delay may still be prolonged by
 
-	join           timer // ends the join phase
-	sync           timer // ends the wait for SyncGroups
-	syncGeneration int32 // the generation that the sync timer is for
+	joinSince      time.Duration // start of the join phase, for observations
+	join           timer         // ends the join phase
+	sync           timer         // ends the wait for SyncGroups
+	syncGeneration int32         // the generation that the sync timer is for
 
 	marker uint32 // see applyMembers
 	stamp  uint64 // see setProtocols

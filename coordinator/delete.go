@@ -11,7 +11,7 @@ import (
 // deleteGroups handles DeleteGroups v0-3. All groups of the request must be the
 // shard's. A request that is much work is answered by a later step.
 func (s *Shard) deleteGroups(r *kmsg.DeleteGroupsRequest) {
-	d := &deletion{token: s.ev.Token, resp: kmsg.NewPtrDeleteGroupsResponse()}
+	d := &deletion{token: s.ev.Token, resp: kmsg.NewPtrDeleteGroupsResponse(), client: Client{strings.Clone(s.ev.Client.ID), strings.Clone(s.ev.Client.Host)}}
 	d.resp.Version = r.Version
 	seen := map[string]bool{}
 	for _, id := range r.Groups {
@@ -28,6 +28,7 @@ type deletion struct {
 	token  Token
 	groups []string // still to do
 	resp   *kmsg.DeleteGroupsResponse
+	client Client // who asked
 }
 
 func (d *deletion) run(s *Shard, budget *int) bool {
@@ -36,7 +37,7 @@ func (d *deletion) run(s *Shard, budget *int) bool {
 			return false
 		}
 		id := d.groups[0]
-		code, done := s.deleteGroup(s.groups[id], budget)
+		code, done := s.deleteGroup(s.groups[id], d.client, budget)
 		if !done {
 			return false
 		}
@@ -61,7 +62,7 @@ func (d *deletion) abandon(s *Shard, code int16) {
 
 // deleteGroup deletes a group, or goes on with it. A group with many offsets is
 // closed to everything else until it is gone.
-func (s *Shard) deleteGroup(g *group, budget *int) (code int16, done bool) {
+func (s *Shard) deleteGroup(g *group, client Client, budget *int) (code int16, done bool) {
 	*budget--
 	if g == nil {
 		return codeGroupIDNotFound, true
@@ -73,7 +74,7 @@ func (s *Shard) deleteGroup(g *group, budget *int) (code int16, done bool) {
 	if !s.tombstoneOffsets(g, budget) {
 		return codeNone, false
 	}
-	s.removeGroup(g, cause{what: groupDeleted})
+	s.removeGroup(g, cause{what: groupDeleted, client: client})
 	return codeNone, true
 }
 

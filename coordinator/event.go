@@ -120,7 +120,8 @@ type Reply struct {
 }
 
 // A Transition is an observation for logs, metrics and history. Nothing that
-// decides anything may depend on it.
+// decides anything may depend on it. From == To: the state is the same, a member came
+// or went, while the group rebalanced or beside the one that makes it rebalance.
 type Transition struct {
 	Group      string
 	From, To   string // Kafka's state names
@@ -130,6 +131,23 @@ type Transition struct {
 	ClientID   string
 	ClientHost string
 	Members    int
+
+	// Leader is the member whose assignments made the group Stable: nobody's fault.
+	Leader string
+	// WaitedFor names some of those that a join or sync phase waited for until it timed
+	// out, the removed ones first: member ids, and ids given out that nobody used.
+	WaitedFor      []string
+	WaitedForCount int           // all of them
+	JoinTook       time.Duration // of a join phase that ends with this, its initial delay included
+}
+
+// A Refusal tells of a JoinGroup that was refused for what it asks, not for its time or
+// place. It is an observation like a Transition.
+type Refusal struct {
+	Group, Reason        string
+	Code                 int16
+	Member, Instance     string // as the request has them
+	ClientID, ClientHost string
 }
 
 // An Expiry tells of committed offsets that the coordinator removed on its own:
@@ -156,6 +174,7 @@ type Result struct {
 	Transitions  []Transition
 	Expiries     []Expiry
 	Replacements []Replacement
+	Refusals     []Refusal
 
 	scratch // response objects and byte arenas reused between steps
 }

@@ -98,7 +98,9 @@ func (c *classicGroup) accepts(memberID string, maxSize int) bool {
 // eject removes a member, or a pending id, that a full group has no room for.
 func (s *Shard) eject(g *group, c *classicGroup, memberID string) {
 	if m := c.byID[memberID]; m != nil {
+		why := memberCause(memberEjected, m)
 		s.removeMember(g, c, m)
+		s.tell(g, c, &why)
 	}
 	s.forgetPending(g, c, memberID)
 }
@@ -197,14 +199,16 @@ func (s *Shard) addMember(r *kmsg.JoinGroupRequest, g *group, c *classicGroup, i
 	s.parkJoin(g, c, m, r.Version)
 	s.setTimer(&m.session, TimerSession, g.id, m.id, s.ev.Mono+NewMemberJoinTimeout)
 	g.version++
+	why := memberCause(memberJoined, m).because(r.Reason)
 	if c.state == statePreparingRebalance {
 		if c.previous == stateEmpty {
 			c.newMemberAdded = true
 		}
-		s.maybeCompleteJoin(g, c, cause{what: allJoinedIn})
+		s.tell(g, c, &why)
+		s.maybeCompleteJoin(g, c, memberCause(allJoinedIn, m))
 		return
 	}
-	s.startRebalance(g, c, memberCause(memberJoined, m).because(r.Reason))
+	s.startRebalance(g, c, why)
 }
 
 // update takes over what a JoinGroup says of a member.
@@ -294,7 +298,7 @@ func (s *Shard) joinExisting(r *kmsg.JoinGroupRequest, g *group, c *classicGroup
 	case statePreparingRebalance:
 		c.update(m, r)
 		s.parkJoin(g, c, m, r.Version)
-		s.maybeCompleteJoin(g, c, cause{what: allJoinedIn})
+		s.maybeCompleteJoin(g, c, memberCause(allJoinedIn, m).because(r.Reason))
 		return
 	case stateCompletingRebalance:
 		if same { // the answer to its first JoinGroup was lost
@@ -319,6 +323,7 @@ func (s *Shard) refuseJoin(r *kmsg.JoinGroupRequest, code int16, memberID string
 	resp := s.out.join(r.Version)
 	s.failJoin(resp, code, memberID)
 	s.reply(s.ev.Token, resp, depends)
+	s.tellRefusal(r, code)
 }
 
 // failJoin fills in an error. The protocol is null where the version can say so.

@@ -35,7 +35,12 @@ func (s *Shard) leaveGroup(r *kmsg.LeaveGroupRequest) {
 		if c != nil {
 			code = s.leave(g, c, l, &why)
 		}
-		left = left || code == codeNone
+		if code == codeNone {
+			left = true
+			if c.state == statePreparingRebalance {
+				s.tell(g, c, &why)
+			}
+		}
 		if r.Version <= 2 {
 			resp.ErrorCode = code
 			break
@@ -58,7 +63,7 @@ func (s *Shard) leaveGroup(r *kmsg.LeaveGroupRequest) {
 // leave removes one member or pending id.
 func (s *Shard) leave(g *group, c *classicGroup, l *kmsg.LeaveGroupRequestMember, why *cause) int16 {
 	if l.MemberID != "" && s.forgetPending(g, c, l.MemberID) {
-		why.member = l.MemberID
+		s.leaves(g, c, why, cause{what: memberLeft, member: l.MemberID, client: s.ev.Client}.because(l.Reason))
 		return codeNone
 	}
 	var m *member
@@ -75,7 +80,17 @@ func (s *Shard) leave(g *group, c *classicGroup, l *kmsg.LeaveGroupRequestMember
 			return code
 		}
 	}
-	*why = memberCause(memberLeft, m).because(l.Reason)
+	s.leaves(g, c, why, memberCause(memberLeft, m).because(l.Reason))
 	s.removeMember(g, c, m)
 	return codeNone
+}
+
+// leaves notes that somebody is about to go. Of those that leave a group together the
+// last one is told of as the cause of what follows, the others by themselves. (While the
+// group rebalances nothing may follow, and each has been told of.)
+func (s *Shard) leaves(g *group, c *classicGroup, last *cause, next cause) {
+	if last.member != "" && c.state != statePreparingRebalance && c.state != stateEmpty {
+		s.tell(g, c, last)
+	}
+	*last = next
 }

@@ -2,6 +2,8 @@ package coordinator
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -33,6 +35,7 @@ func (s *Shard) startRebalance(g *group, c *classicGroup, why cause) {
 	s.endSyncPhase(g, c)
 	initial := c.state == stateEmpty
 	s.move(g, c, statePreparingRebalance, &why)
+	c.joinSince = s.ev.Mono
 	if !initial {
 		if c.allJoined() {
 			s.completeJoin(g, c, why)
@@ -88,7 +91,11 @@ func (s *Shard) joinTimeout(g *group, c *classicGroup) {
 		s.setTimer(&c.join, TimerJoin, g.id, "", s.ev.Mono+next)
 		return
 	}
-	s.completeJoin(g, c, cause{what: joinTimedOut})
+	why := cause{what: joinTimedOut}
+	if c.previous == stateEmpty {
+		why.what = initialDelayOver
+	}
+	s.completeJoin(g, c, why)
 }
 
 // minJoinRetry keeps a join phase that starts over because only absent members
@@ -103,14 +110,22 @@ func (s *Shard) completeJoin(g *group, c *classicGroup, why cause) {
 		for m := c.first; m != nil; {
 			next := m.next
 			if !m.joining.is && !m.static {
+				why.inVain(m.id, Client{m.clientID, m.clientHost})
+				why.removed++
 				s.removeMember(g, c, m)
 			}
 			m = next
 		}
 	}
+	if why.what == joinTimedOut {
+		c.others(&why)
+	}
 	if c.first != nil && c.awaitingJoin == 0 {
 		// Only static members that are away: nobody could lead.
 		s.setTimer(&c.join, TimerJoin, g.id, "", s.ev.Mono+max(c.rebalanceTimeout(), minJoinRetry))
+		if why.removed > 0 {
+			s.tell(g, c, &why)
+		}
 		return
 	}
 	if l := c.byID[c.leader]; l == nil || !l.joining.is {
@@ -141,6 +156,21 @@ func (s *Shard) completeJoin(g *group, c *classicGroup, why cause) {
 	}
 	c.syncGeneration = c.generation
 	s.setTimer(&c.sync, TimerSync, g.id, "", s.ev.Mono+c.rebalanceTimeout())
+}
+
+// others adds to why whom the join phase waited for beside those it removed: static
+// members that are away, and whoever was given a member id and did not use it.
+func (c *classicGroup) others(why *cause) {
+	if c.awaitingJoin < len(c.byID) {
+		for m := c.first; m != nil; m = m.next {
+			if !m.joining.is {
+				why.inVain(m.id, Client{m.clientID, m.clientHost})
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.pending)) {
+		why.inVain(id, Client{})
+	}
 }
 
 // becomeEmpty writes down that the last member has gone.

@@ -39,6 +39,7 @@ func (r *Result) reset() {
 	r.Transitions = r.Transitions[:0]
 	r.Expiries = r.Expiries[:0]
 	r.Replacements = r.Replacements[:0]
+	r.Refusals = r.Refusals[:0]
 	if cap(r.arena) > maxKeptArena {
 		r.arena = nil
 	}

@@ -155,7 +155,21 @@ func (s *script) print(prefix string, answers []answer) {
 
 func (s *script) observed(prefix string) {
 	for _, t := range s.out.Transitions {
-		fmt.Fprintf(&s.b, "%s%s: %s -> %s gen=%d members=%d: %s\n", prefix, t.Group, t.From, t.To, t.Generation, t.Members, short(t.Reason))
+		move := t.From
+		if t.To != t.From {
+			move += " -> " + t.To
+		}
+		fmt.Fprintf(&s.b, "%s%s: %s gen=%d members=%d: %s", prefix, t.Group, move, t.Generation, t.Members, short(t.Reason))
+		if t.WaitedForCount > 0 {
+			fmt.Fprintf(&s.b, " waited-for=%d %s", t.WaitedForCount, short(fmt.Sprint(t.WaitedFor)))
+		}
+		if t.JoinTook > 0 {
+			fmt.Fprintf(&s.b, " took=%s", t.JoinTook)
+		}
+		s.b.WriteByte('\n')
+	}
+	for _, r := range s.out.Refusals {
+		fmt.Fprintf(&s.b, "%srefused client=%s: %s\n", prefix, r.ClientID, r.Reason)
 	}
 	for _, e := range s.out.Expiries {
 		fmt.Fprintf(&s.b, "%sexpired %s %s: %d partitions, %s\n", prefix, e.Group, e.Topic, e.Partitions, e.Reason)

@@ -31,7 +31,7 @@ func (s *Shard) replaceStatic(r *kmsg.JoinGroupRequest, g *group, c *classicGrou
 	switch {
 	case c.state == statePreparingRebalance:
 		s.parkJoin(g, c, m, r.Version)
-		s.maybeCompleteJoin(g, c, cause{what: allJoinedIn})
+		s.maybeCompleteJoin(g, c, memberCause(allJoinedIn, m).because(r.Reason))
 	case c.state == stateStable && c.vote() == c.protocol:
 		s.keepStable(r, g, c, m, &before)
 	default:

@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -184,18 +183,13 @@ func (s *Shard) syncTimeout(g *group, c *classicGroup) {
 		return
 	}
 	why := cause{what: syncTimedOut}
-	var ids []string
 	for m := c.first; m != nil; {
 		next := m.next
 		if m.pendingSync {
-			why.client = Client{m.clientID, m.clientHost}
-			if len(ids) < 10 {
-				ids = append(ids, m.id)
-			}
+			why.inVain(m.id, Client{m.clientID, m.clientHost})
 			s.removeMember(g, c, m)
 		}
 		m = next
 	}
-	why.member = strings.Join(ids, ", ")
 	s.startRebalance(g, c, why)
 }

@@ -102,6 +102,9 @@ func (s *Shard) sessionExpired(g *group, c *classicGroup, m *member) {
 	}
 	why := memberCause(memberExpired, m)
 	s.removeMember(g, c, m)
+	if c.state == statePreparingRebalance {
+		s.tell(g, c, &why)
+	}
 	switch c.state {
 	case stateStable, stateCompletingRebalance:
 		s.startRebalance(g, c, why)

@@ -1,6 +1,9 @@
 package coordinator
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // causeKind says what moved a group.
 type causeKind uint8
@@ -15,6 +18,8 @@ const (
 	memberExpired
 	pendingExpired
 	joinTimedOut
+	initialDelayOver
+	memberEjected
 	syncTimedOut
 	allJoinedIn
 	leaderSynced
@@ -33,6 +38,26 @@ type cause struct {
 	instance string
 	client   Client
 	reason   string // the client's words
+
+	waitedFor      []string // see Transition
+	waitedForCount int
+	removed        int // of those waited for
+}
+
+// maxNamed bounds how many ids an observation lists.
+const maxNamed = 5
+
+// inVain adds somebody who was waited for and did not come. If it is the only one
+// it is who caused what happens.
+func (c *cause) inVain(id string, client Client) {
+	c.member, c.client = "", Client{}
+	if c.waitedForCount == 0 {
+		c.member, c.client = id, client
+	}
+	c.waitedForCount++
+	if len(c.waitedFor) < maxNamed {
+		c.waitedFor = append(c.waitedFor, strings.Clone(id))
+	}
 }
 
 func memberCause(what causeKind, m *member) cause {
@@ -68,10 +93,20 @@ func (c *cause) text() string {
 		s = "Removing pending member " + c.member + " on expiration"
 	case joinTimedOut:
 		s = "Join phase timed out"
+		if c.removed > 0 {
+			s += "; members removed that did not join: " + strconv.Itoa(c.removed)
+		}
+	case initialDelayOver:
+		s = "Initial rebalance delay is over"
+	case memberEjected:
+		s = "The group has group.max.size members: removing member " + c.member
 	case syncTimedOut:
-		s = "Removing members on pending sync request expiration: " + c.member
+		s = "Removing members on pending sync request expiration: " + strings.Join(c.waitedFor, ", ")
+		if more := c.waitedForCount - len(c.waitedFor); more > 0 {
+			s += " and " + strconv.Itoa(more) + " more"
+		}
 	case allJoinedIn:
-		s = "All members joined"
+		s = "All members joined, last member " + c.member
 	case leaderSynced:
 		s = "Assignment received from leader " + c.member
 	case syncTooLarge:
@@ -94,13 +129,19 @@ func (c *cause) text() string {
 	return s
 }
 
+// tell tells of a member that came or went while g stays in its state.
+func (s *Shard) tell(g *group, c *classicGroup, why *cause) {
+	state := c.state.String()
+	s.observeTo(g, state, state, c.generation, why)
+}
+
 // observe tells of a transition of g from a state to the one it is in now.
 func (s *Shard) observe(g *group, from string, generation int32, why *cause) {
 	s.observeTo(g, from, g.kind.stateName(), generation, why)
 }
 
 func (s *Shard) observeTo(g *group, from, to string, generation int32, why *cause) {
-	s.out.Transitions = append(s.out.Transitions, Transition{
+	t := Transition{
 		Group:      g.id,
 		From:       from,
 		To:         to,
@@ -110,5 +151,15 @@ func (s *Shard) observeTo(g *group, from, to string, generation int32, why *caus
 		ClientID:   strings.Clone(why.client.ID),
 		ClientHost: strings.Clone(why.client.Host),
 		Members:    g.kind.memberCount(),
-	})
+
+		WaitedFor:      why.waitedFor,
+		WaitedForCount: why.waitedForCount,
+	}
+	if why.what == leaderSynced {
+		t.Leader, t.Member, t.ClientID, t.ClientHost = t.Member, "", "", ""
+	}
+	if c, ok := g.kind.(*classicGroup); ok && from != to && from == statePreparingRebalance.String() {
+		t.JoinTook = s.ev.Mono - c.joinSince
+	}
+	s.out.Transitions = append(s.out.Transitions, t)
 }

@@ -366,7 +366,7 @@ func redecode(t testing.TB, resp kmsg.Response) kmsg.Response {
 
 // resultText is all of a result but its replies.
 func resultText(r *Result) string {
-	return fmt.Sprintf("%q\n%+v\n%+v\n%+v", r.Records, r.Timers, r.Transitions, r.Expiries)
+	return fmt.Sprintf("%q\n%+v\n%+v\n%+v\n%+v", r.Records, r.Timers, r.Transitions, r.Expiries, r.Refusals)
 }
 
 // fakeTopics is topic metadata.
