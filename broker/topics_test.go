@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -288,6 +289,7 @@ func TestAutoCreation(t *testing.T) {
 	done := make(chan bool, n)
 	for range n {
 		go func() {
+			defer func() { done <- true }()
 			c := tr.open(0)
 			m := describeTopics(t, c, 12, true, "a", "b", "bad name", "__transaction_state")
 			ok := len(m.Topics) == 4 && m.Topics[0].ErrorCode == 0 && len(m.Topics[0].Partitions) == 4 && len(m.Topics[1].Partitions) == 4 &&
@@ -295,8 +297,15 @@ func TestAutoCreation(t *testing.T) {
 			if !ok {
 				t.Errorf("answered %+v", m.Topics)
 			}
-			mustPut(t, c, "b", 3, "x")
-			done <- true
+			// Somebody else's topic may be seen a moment before it takes records; clients try
+			// again then.
+			code := int16(3)
+			for until := time.Now().Add(10 * time.Second); code == 3 && time.Now().Before(until); {
+				code = put(t, c, "b", 3, batchOf("x")).ErrorCode
+			}
+			if code != 0 {
+				t.Errorf("producing to b-3: error %d", code)
+			}
 		}()
 	}
 	for range n {
