@@ -279,6 +279,9 @@ func mayBePartition(name string) bool {
 // replaced reports whether a folder is that of an earlier topic of the same
 // name, deleted since.
 func (s *Store) replaced(dir string, id TopicID) bool {
+	if len(s.deletedIDs) == 0 { // spare a start a file per partition, read one after the other
+		return false
+	}
 	have, err := readPartitionMetadata(s.fs, dir)
 	return err == nil && have != id && s.deletedIDs[have]
 }
