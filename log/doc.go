@@ -31,7 +31,8 @@
 //	Store.mu             the journal lock: open round, log ends, queues; copying
 //	                     and bookkeeping only, never I/O
 //	leaves               segment.mu, epochCache.mu, gonePartitions.mu, retention.mu,
-//	                     checkpointer.mu, Store.infos; nothing is taken under them
+//	                     checkpointer.mu, Store.infos; nothing is taken under them, but
+//	                     for Metadata's own locks under the last
 //
 // A caller that appends (under its own lock) takes Store.mu only, so it never
 // waits for a disk. Readers take no lock but a segment's for its index; what they

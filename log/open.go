@@ -269,10 +269,8 @@ func (s *Store) openNew() error {
 	if err := s.fs.Mkdir(s.path(guardName)); err != nil {
 		return err
 	}
-	for _, r := range s.o.First {
-		if err := s.applyMetadata(r); err != nil {
-			return fmt.Errorf("log: the first metadata of a new folder: %w", err)
-		}
+	if err := s.applyMetadata(s.o.First...); err != nil {
+		return fmt.Errorf("log: the first metadata of a new folder: %w", err)
 	}
 	s.refresh()
 	// Without kcoord.properties nothing of this counts, so one sync of the folder
@@ -383,9 +381,9 @@ func (s *Store) loadMetadata(sn *snapshot) error {
 			}
 			s.epoch = max(s.epoch, start.epoch)
 		}
-		if err := s.applyMetadata(r); err != nil {
-			return fmt.Errorf("%s: %w", s.path(snapshotName), err)
-		}
+	}
+	if err := s.applyMetadata(sn.records...); err != nil {
+		return fmt.Errorf("%s: %w", s.path(snapshotName), err)
 	}
 	s.refresh()
 	return nil

@@ -9,7 +9,7 @@ import (
 // A topic is what the store keeps of one. Its partitions are there as long as
 // the topic is.
 type topic struct {
-	info       *atomic.Pointer[TopicInfo] // shared by all partitions; replaced by the flusher
+	info       *atomic.Pointer[TopicInfo] // shared by all partitions; replaced under Store.infos
 	partitions []*Partition               // by number; the slice is replaced, with the table
 }
 

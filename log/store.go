@@ -187,10 +187,7 @@ func (s *Store) random(n int64) int64 {
 // store's own by Metadata, in one go. What they mean for the store is noted in
 // s.changed; refresh does it. Callers: Open and the flusher.
 func (s *Store) applyMetadata(records ...[]byte) error {
-	others := records
-	if len(records) > 1 || len(records) == 1 && storeKind(records[0][0]) {
-		others = make([][]byte, 0, len(records))
-	}
+	var others [][]byte
 	for _, m := range records {
 		if m[0] == kindLogStart {
 			r, err := parseLogStart(m)
@@ -202,9 +199,7 @@ func (s *Store) applyMetadata(records ...[]byte) error {
 		if storeKind(m[0]) {
 			continue
 		}
-		if len(records) > 1 {
-			others = append(others, m)
-		}
+		others = append(others, m)
 		if id, ok := topicOf(m); ok {
 			s.changed.topics = append(s.changed.topics, id)
 		}
@@ -227,7 +222,9 @@ func (s *Store) refresh() {
 	c := s.changed
 	s.changed = metadataChanges{}
 	if len(c.topics) > 0 {
-		s.refreshTopics(c.topics)
+		for _, t := range s.refreshTopics(c.topics) {
+			s.dropTopic(t)
+		}
 	}
 	for _, r := range c.logStarts {
 		if p := s.Partition(r.id, r.partition); p != nil {
@@ -248,14 +245,9 @@ func (p *Partition) raiseLogStart(offset int64) {
 	p.s.wakeRetention()
 }
 
-// refreshTopics makes the table agree with Metadata about some topics.
-func (s *Store) refreshTopics(ids []TopicID) {
-	var gone []*topic
-	defer func() {
-		for _, t := range gone {
-			s.dropTopic(t)
-		}
-	}()
+// refreshTopics makes the table agree with Metadata about some topics, and returns
+// those that are gone.
+func (s *Store) refreshTopics(ids []TopicID) (gone []*topic) {
 	s.infos.Lock()
 	defer s.infos.Unlock()
 	old := s.topics.Load()
@@ -278,6 +270,7 @@ func (s *Store) refreshTopics(ids []TopicID) {
 	}
 	table.ids = table.merged(old.ids, came)
 	s.topics.Store(table)
+	return gone
 }
 
 // merged are the ids of old that are still there and those that came, by name.
