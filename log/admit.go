@@ -145,13 +145,25 @@ const freeCheckInterval = time.Second
 // again. What it fails at is tried again and shows in Admit; an error must end the
 // process (ErrFolderGone).
 func (s *Store) PrepareStep() (next time.Duration, err error) {
+	step := s.prepare
 	if s.waiting.Load() {
-		return s.beginLate()
+		step = s.beginLate
 	}
+	if next, err = step(); err != nil {
+		s.refuse(refuseFailed)
+		return -1, err
+	}
+	if f := s.o.Events.Writes; f != nil {
+		f(s.Refusing())
+	}
+	return next, nil
+}
+
+// prepare is the preparer's step once there is a journal.
+func (s *Store) prepare() (next time.Duration, err error) {
 	now := s.o.Mono()
 	if now >= s.nextFreeCheck || s.freeLeft.Load() < 0 {
 		if err := s.checkFolder(); err != nil {
-			s.refuse(refuseFailed)
 			return -1, err
 		}
 		s.checkFree()
@@ -165,9 +177,6 @@ func (s *Store) PrepareStep() (next time.Duration, err error) {
 	s.checkSpace()
 	if perr != nil {
 		s.warn("journal-prepare", perr.Error())
-	}
-	if f := s.o.Events.Writes; f != nil {
-		f(s.Refusing())
 	}
 	if left := s.nextFreeCheck - now; next < 0 || next > left {
 		next = left

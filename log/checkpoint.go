@@ -33,8 +33,7 @@ type checkpointer struct {
 // date while running; they are for Kafka's eyes only.
 const kafkaFilesInterval = time.Minute
 
-// checkpointPoll is how often an idle store looks whether there is anything to
-// sync that no appended byte tells of.
+// checkpointRetry is when a checkpoint that failed is tried again.
 const checkpointRetry = time.Second
 
 // RequestCheckpoint asks for a checkpoint soon: something waits for the recovery

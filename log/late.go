@@ -60,11 +60,7 @@ func (s *Store) closeJournal() {
 
 // beginLate is the preparer's step while the store waits for space.
 func (s *Store) beginLate() (next time.Duration, err error) {
-	if f := s.o.Events.Writes; f != nil {
-		defer func() { f(s.Refusing()) }()
-	}
 	if err := s.checkFolder(); err != nil {
-		s.refuse(refuseFailed)
 		return -1, err
 	}
 	if free, err := s.fs.Free(s.o.Dir); err == nil && free >= 0 && free < s.o.JournalFileBytes+lateMargin {
@@ -80,7 +76,6 @@ func (s *Store) beginLate() (next time.Duration, err error) {
 		s.warn("journal-prepare", err.Error())
 		return freeCheckInterval, nil
 	default:
-		s.refuse(refuseFailed)
 		return -1, fmt.Errorf("log: beginning the journal: %w", err)
 	}
 	s.mu.Lock()

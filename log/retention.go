@@ -145,13 +145,10 @@ func (p *Partition) beyondRetention(n int, cfg *TopicConfig) (int, error) {
 	for ; n < len(list); n++ {
 		g := list[n]
 		ts := int64(-1)
-		switch err := p.loadSegment(g); {
-		case err == nil:
+		if err := p.loadSegment(g); err == nil {
 			ts = g.tail.largest()
-		default:
-			if err := p.readFailed(g, err); !errors.Is(err, ErrDamaged) {
-				return 0, err
-			}
+		} else if err := p.readFailed(g, err); !errors.Is(err, ErrDamaged) {
+			return 0, err
 		}
 		if ts < 0 { // none, or nobody can tell: when the file was written last
 			ts = g.created
