@@ -113,10 +113,16 @@ func TestReaderOfAReplacedSegment(t *testing.T) {
 	held, err := r.p.BeginCleaning()
 	must(t, err)
 	segments := held.Segments()
-	buf := make([]byte, 64<<10)
 	offsets := func(s *log.CleanSegment) (all []int64) {
-		must(t, s.Each(buf, func(b record.Batch) error { all = append(all, b.BaseOffset()); return nil }))
-		return all
+		var in reader
+		in.open(s)
+		for {
+			b, err := in.next()
+			if must(t, err); b == nil {
+				return all
+			}
+			all = append(all, b.BaseOffset())
+		}
 	}
 	before := fmt.Sprint(offsets(segments[1]))
 	round := newRound(r.p, held, segments, true, r.wall(), Tuning{MapBytes: 1 << 20}.withDefaults())

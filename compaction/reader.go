@@ -58,10 +58,6 @@ func (r *reader) next() (record.Batch, error) {
 	return b, nil
 }
 
-func (r *reader) fail(err error) error {
-	return fmt.Errorf("compaction: segment %d, byte %d: %w", r.seg.Base, r.pos, err)
-}
-
 func (r *reader) bytes(n int64) ([]byte, error) {
 	if r.pos+n > r.seg.Bytes {
 		return nil, r.seg.Damaged(r.pos, record.ErrShort)
@@ -80,7 +76,7 @@ func (r *reader) bytes(n int64) ([]byte, error) {
 			if err == nil || err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}
-			return nil, r.fail(err)
+			return nil, fmt.Errorf("compaction: segment %d, byte %d: %w", r.seg.Base, r.pos, err)
 		}
 	}
 	return r.buf[at : at+n : at+n], nil

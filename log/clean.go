@@ -106,24 +106,6 @@ func (c *Cleaning) release() {
 	}
 }
 
-// Each calls f for every batch, its checksum checked, until f fails. buf is used
-// for reading if it is large enough (64 KiB); the batch is valid during the call.
-func (s *CleanSegment) Each(buf []byte, f func(b record.Batch) error) error {
-	sc := newScanner(s.g.file, 0, s.Bytes, true, buf)
-	for {
-		b, err := sc.next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return s.p.readFailed(s.g, s.g.corrupt(err, -1))
-		}
-		if err := f(b); err != nil {
-			return err
-		}
-	}
-}
-
 // Damaged is the error for a batch that is none, for err, at a byte, told of.
 func (s *CleanSegment) Damaged(pos int64, err error) error {
 	return s.p.readFailed(s.g, s.g.corrupt(&scanError{pos, err}, -1))
