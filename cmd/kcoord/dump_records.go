@@ -9,7 +9,7 @@ import (
 	"github.com/kcoord/kcoord/log/record"
 )
 
-// groupsTopic is the topic whose records are decoded.
+// groupsTopic is the topic whose partitions the groups are spread over.
 const groupsTopic = "__consumer_offsets"
 
 var codecNames = [...]string{"none", "gzip", "snappy", "lz4", "zstd"}

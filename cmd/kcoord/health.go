@@ -60,15 +60,11 @@ func askHealth(address string) error {
 	return askSpace(c, address)
 }
 
-// offsetsTopic is the topic whose partitions the groups are spread over.
-const offsetsTopic = "__consumer_offsets"
-
 // askPartitions asks whether every partition of groups is served.
 func askPartitions(c *client, address string) error {
-	name := offsetsTopic
 	req := kmsg.NewPtrMetadataRequest()
 	topic := kmsg.NewMetadataRequestTopic()
-	topic.Topic = &name
+	topic.Topic = kmsg.StringPtr(groupsTopic)
 	req.Topics = append(req.Topics, topic)
 	resp, err := c.ask(req)
 	if err != nil {
@@ -77,7 +73,7 @@ func askPartitions(c *client, address string) error {
 	for _, t := range resp.(*kmsg.MetadataResponse).Topics {
 		for _, p := range t.Partitions {
 			if p.ErrorCode != 0 {
-				return fmt.Errorf("%s: groups of partition %d of %s are not served (error code %d)", address, p.Partition, name, p.ErrorCode)
+				return fmt.Errorf("%s: groups of partition %d of %s are not served (error code %d)", address, p.Partition, groupsTopic, p.ErrorCode)
 			}
 		}
 	}
