@@ -44,16 +44,32 @@ type groupTotals struct {
 	shown   []groupSeries
 }
 
-// groupTotals reads all groups that are served, in pieces.
+// A foundGroup is a group that may have series of its own.
+type foundGroup struct {
+	shard   *shard
+	name    string
+	members int
+}
+
+// groupTotals reads all groups that are served, in pieces. Those that
+// kcoord.metrics.groups names have series of their own or, without it, all as long as
+// they are few.
 func (b *Broker) groupTotals() *groupTotals {
 	t := &groupTotals{states: make(map[string]int)}
-	choose := b.newGroupChoice()
+	var pattern *regexp.Regexp
+	if text := b.values().MetricsGroups; text != "" {
+		pattern = regexp.MustCompile("^(?:" + text + ")$") // config has compiled it
+	}
+	var found []foundGroup
+	groups := 0
 	lag := lagSum{topics: b.meta.Load(), store: b.store}
 	var at *shard
 	survey := coordinator.Survey{
 		Group: func(id, state string, members int) {
 			t.states[state]++
-			choose.add(at, id, members)
+			if groups++; pattern != nil || groups <= maxGroupSeries {
+				found = append(found, foundGroup{at, id, members})
+			}
 		},
 		Offset: func(topic string, partition int32, offset int64) {
 			t.offsets++
@@ -66,44 +82,17 @@ func (b *Broker) groupTotals() *groupTotals {
 		// One that is loading, or has failed, has no groups to count.
 		at.inPieces(pace, func(core *coordinator.Shard) bool { return core.Survey(&survey, surveyPiece) })
 	}
-	for _, g := range choose.shown {
+	if pattern == nil && groups > maxGroupSeries {
+		found = nil
+	}
+	for _, g := range found {
 		pace.step()
-		t.shown = append(t.shown, groupSeries{name: g.name, members: g.members, lag: b.groupLag(g.shard, g.name)})
+		if pattern == nil || pattern.MatchString(g.name) { // not under the shard's lock: it takes long
+			t.shown = append(t.shown, groupSeries{name: g.name, members: g.members, lag: b.groupLag(pace, g.shard, g.name)})
+		}
 	}
 	slices.SortFunc(t.shown, func(x, y groupSeries) int { return strings.Compare(x.name, y.name) })
 	return t
-}
-
-// A groupChoice chooses the groups that have series of their own: those that
-// kcoord.metrics.groups names or, without it, all as long as they are few.
-type groupChoice struct {
-	pattern *regexp.Regexp
-	all     int
-	shown   []chosenGroup
-}
-
-type chosenGroup struct {
-	shard   *shard
-	name    string
-	members int
-}
-
-func (b *Broker) newGroupChoice() *groupChoice {
-	c := &groupChoice{}
-	if pattern := b.values().MetricsGroups; pattern != "" {
-		c.pattern = regexp.MustCompile("^(?:" + pattern + ")$") // config has compiled it
-	}
-	return c
-}
-
-func (c *groupChoice) add(sh *shard, name string, members int) {
-	c.all++
-	switch {
-	case c.pattern == nil && c.all > maxGroupSeries:
-		c.shown = nil
-	case c.pattern == nil || c.pattern.MatchString(name):
-		c.shown = append(c.shown, chosenGroup{sh, name, members})
-	}
 }
 
 // A lagSum compares offsets with the ends of their partitions. Offsets come by topic.
@@ -132,10 +121,10 @@ func (l *lagSum) of(topic string, partition int32, offset int64) int64 {
 }
 
 // groupLag is how far a group is behind, by topic.
-func (b *Broker) groupLag(sh *shard, group string) (byTopic []topicLag) {
+func (b *Broker) groupLag(pace *pace, sh *shard, group string) (byTopic []topicLag) {
 	lag := lagSum{topics: b.meta.Load(), store: b.store}
 	pass := coordinator.FetchPass{Group: &kmsg.OffsetFetchRequestGroup{Group: group}, Version: 9, Topics: lag.topics}
-	if sh.inPieces(nil, func(core *coordinator.Shard) bool { return core.FetchOffsets(&pass, fetchPiece) }) != codeNone {
+	if sh.inPieces(pace, func(core *coordinator.Shard) bool { return core.FetchOffsets(&pass, fetchPiece) }) != codeNone {
 		return nil
 	}
 	for _, t := range pass.Response.Topics {
