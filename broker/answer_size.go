@@ -62,8 +62,8 @@ func describedSize(g *kmsg.DescribeGroupsResponseGroup) int {
 }
 
 // fetchedSize is about the size of a group's offsets, and how much of it is about
-// partitions that stand there before.
-func fetchedSize(g *kmsg.OffsetFetchResponseGroup) (n, again int) {
+// partitions that stand there before, which only happens if they were named.
+func fetchedSize(g *kmsg.OffsetFetchResponseGroup, named bool) (n, again int) {
 	type partition struct {
 		topic string
 		id    [16]byte
@@ -80,6 +80,9 @@ func fetchedSize(g *kmsg.OffsetFetchResponseGroup) (n, again int) {
 				size += len(*text)
 			}
 			n += size
+			if !named {
+				continue
+			}
 			p := partition{t.Topic, t.TopicID, t.Partitions[j].Partition}
 			if seen[p] {
 				again += size

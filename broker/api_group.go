@@ -63,7 +63,7 @@ func (b *Broker) offsetFetch(r *request, out []byte) ([]byte, netloop.Verdict) {
 			r.pace.step()
 		}
 		one, pos := b.fetchOffsets(r, g)
-		n, again := fetchedSize(&one)
+		n, again := fetchedSize(&one, g.Topics != nil)
 		if seen[g.Group] {
 			again = n
 		}
