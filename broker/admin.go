@@ -5,7 +5,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/kcoord/kcoord/coordinator"
 	"github.com/kcoord/kcoord/internal/config"
 	"github.com/kcoord/kcoord/internal/meta"
 )
@@ -81,19 +80,23 @@ type offsetsChanged struct {
 // adminOffsets is what an answer says of offsets that were set without membership, or
 // deleted; nil if there were none.
 func adminOffsets(r *request, answer kmsg.Response) *offsetsChanged {
-	changed := offsetsChanged{client: strings.Clone(r.clientID), host: r.session.host}
+	var message, group string
+	partitions := 0
+	count := func(code int16) {
+		if code == codeNone {
+			partitions++
+		}
+	}
 	switch req := r.message.(type) {
 	case *kmsg.OffsetCommitRequest:
 		resp, ok := answer.(*kmsg.OffsetCommitResponse)
 		if !ok || req.Generation >= 0 || req.MemberID != "" {
 			return nil
 		}
-		changed.message, changed.group = "offsets altered", strings.Clone(req.Group)
+		message, group = "offsets altered", req.Group
 		for i := range resp.Topics {
 			for j := range resp.Topics[i].Partitions {
-				if resp.Topics[i].Partitions[j].ErrorCode == codeNone {
-					changed.partitions++
-				}
+				count(resp.Topics[i].Partitions[j].ErrorCode)
 			}
 		}
 	case *kmsg.OffsetDeleteRequest:
@@ -101,28 +104,19 @@ func adminOffsets(r *request, answer kmsg.Response) *offsetsChanged {
 		if !ok || resp.ErrorCode != codeNone {
 			return nil
 		}
-		changed.message, changed.group = "offsets deleted", strings.Clone(req.Group)
+		message, group = "offsets deleted", req.Group
 		for i := range resp.Topics {
 			for j := range resp.Topics[i].Partitions {
-				if resp.Topics[i].Partitions[j].ErrorCode == codeNone {
-					changed.partitions++
-				}
+				count(resp.Topics[i].Partitions[j].ErrorCode)
 			}
 		}
 	}
-	if changed.partitions == 0 {
+	if partitions == 0 {
 		return nil
 	}
-	return &changed
+	return &offsetsChanged{message: message, group: strings.Clone(group), client: strings.Clone(r.clientID), host: r.session.host, partitions: partitions}
 }
 
 func (b *Broker) tellOffsets(c *offsetsChanged) {
 	b.logger.Debug().Str("group", c.group).Int("partitions", c.partitions).Str("client", c.client).Str("host", c.host).Msg(c.message)
-}
-
-// tellReplacement tells of a static member that another took the place of. Where that
-// starts a rebalance, the rebalance is told of as well.
-func (b *Broker) tellReplacement(r *coordinator.Replacement) {
-	b.logger.Info().Str("group", r.Group).Str("instance", r.Instance).Str("before", r.Before).Str("member", r.Member).
-		Str("client", r.ClientID).Str("host", r.ClientHost).Msg("static member replaced by another with its instance id")
 }

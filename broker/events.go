@@ -87,6 +87,13 @@ func (b *Broker) tellRefusal(r *coordinator.Refusal) {
 	}
 }
 
+// tellReplacement tells of a static member that another took the place of. Where that
+// starts a rebalance, the rebalance is told of as well.
+func (b *Broker) tellReplacement(r *coordinator.Replacement) {
+	b.logger.Info().Str("group", r.Group).Str("instance", r.Instance).Str("before", r.Before).Str("member", r.Member).
+		Str("client", r.ClientID).Str("host", r.ClientHost).Msg("static member replaced by another with its instance id")
+}
+
 // tellExpiry notes offsets that the coordinator removed on its own.
 func (b *Broker) tellExpiry(e *coordinator.Expiry) {
 	b.metrics.expired.Add(uint64(e.Partitions))
@@ -261,7 +268,7 @@ func (b *Broker) storeEvents() log.Events {
 
 // tellDamaged notes, once per partition and minute, that a read met damage.
 func (b *Broker) tellDamaged(topic string, partition int32, damage *log.CorruptError) {
-	e := b.rarely(fmt.Sprintf("damage in %s-%d", topic, partition), "", b.logger.Error)
+	e := b.rarely("damage", fmt.Sprintf("%s-%d", topic, partition), b.logger.Error)
 	if e == nil {
 		return
 	}

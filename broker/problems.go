@@ -46,7 +46,7 @@ func (b *Broker) tellNotServed(sh *shard, group string, r *request) {
 	if sh == nil || !sh.failed.Load() {
 		return
 	}
-	if e := b.warn(fmt.Sprintf("groups of partition %d", sh.index)); e != nil {
+	if e := b.rarely("groups not served", fmt.Sprint(sh.index), b.logger.Warn); e != nil {
 		e.Str("group", group).Str("topic", offsetsTopic).Int32("partition", sh.index).Str("client", r.clientID).Str("peer", r.session.host).
 			Msg("a client asks for a group that is not served, its partition is damaged")
 	}

@@ -298,12 +298,8 @@ func (sh *shard) settleLocked(r *request, own coordinator.Token, out []byte, aft
 	}
 	after.transitions = append(after.transitions, res.Transitions...)
 	after.expiries = append(after.expiries, res.Expiries...)
-	if len(res.Replacements) > 0 {
-		after.replacements = append(after.replacements, res.Replacements...)
-	}
-	if len(res.Refusals) > 0 {
-		after.refusals = append(after.refusals, res.Refusals...)
-	}
+	after.replacements = append(after.replacements, res.Replacements...)
+	after.refusals = append(after.refusals, res.Refusals...)
 	return out, verdict, answered
 }
 
