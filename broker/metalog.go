@@ -14,11 +14,11 @@ type metalog struct{ broker *Broker }
 // the folder is being opened: nobody has seen the topics then.
 func (m *metalog) Apply(records ...[]byte) error {
 	b := m.broker
+	before := b.meta.Load()
 	var deleted []*meta.Topic
 	if b.isOpen() {
-		deleted = deletedTopics(b.meta.Load(), records)
+		deleted = deletedTopics(before, records)
 	}
-	before := b.meta.Load()
 	if err := b.meta.Apply(records...); err != nil {
 		return err
 	}
