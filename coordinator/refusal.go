@@ -27,7 +27,7 @@ func (s *Shard) tellRefusal(r *kmsg.JoinGroupRequest, code int16) {
 		return
 	}
 	t := Refusal{
-		Group: strings.Clone(r.Group), Reason: reason, Code: code, Member: clip(r.MemberID),
+		Group: clip(r.Group), Reason: reason, Code: code, Member: clip(r.MemberID),
 		ClientID: clip(s.ev.Client.ID), ClientHost: strings.Clone(s.ev.Client.Host),
 	}
 	if r.InstanceID != nil {

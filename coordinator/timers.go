@@ -102,13 +102,11 @@ func (s *Shard) sessionExpired(g *group, c *classicGroup, m *member) {
 	}
 	why := memberCause(memberExpired, m)
 	s.removeMember(g, c, m)
-	if c.state == statePreparingRebalance {
-		s.tell(g, c, &why)
-	}
 	switch c.state {
 	case stateStable, stateCompletingRebalance:
 		s.startRebalance(g, c, why)
 	case statePreparingRebalance:
+		s.tell(g, c, &why)
 		// Unlike a join or a leave, also within the initial delay.
 		if c.allJoined() {
 			s.completeJoin(g, c, why)
