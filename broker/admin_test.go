@@ -38,9 +38,7 @@ func TestAdministrationIsTold(t *testing.T) {
 	forget.Group = "g"
 	forget.Topics = []kmsg.OffsetDeleteRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetDeleteRequestTopicPartition{{Partition: 0}}}}
 	ask[*kmsg.OffsetDeleteResponse](t, c, at(forget, 0))
-	records := kmsg.NewPtrDeleteRecordsRequest()
-	records.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: "t", Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Partition: 0, Offset: -1}}}}
-	ask[*kmsg.DeleteRecordsResponse](t, c, at(records, 2))
+	deleteRecords(t, c, "t", 0, -1)
 	remove := kmsg.NewPtrDeleteTopicsRequest()
 	remove.TopicNames = []string{"t"}
 	ask[*kmsg.DeleteTopicsResponse](t, c, at(remove, 5))

@@ -75,10 +75,7 @@ const (
 
 func TestAlterConfigs(t *testing.T) {
 	dir := t.TempDir()
-	b, tr := newTest(t, Options{DataDir: dir})
-	if err := b.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	b, tr := startTest(t, Options{DataDir: dir})
 	c := tr.open(0)
 	createTopic(t, c, "t", 1)
 	must := func(typ kmsg.ConfigResourceType, name string, changes ...change) {
@@ -127,17 +124,12 @@ func TestAlterConfigs(t *testing.T) {
 // were there before, at once and after a restart.
 func TestDefaultsReachTheLogs(t *testing.T) {
 	dir := t.TempDir()
-	b, tr := newTest(t, Options{DataDir: dir})
-	if err := b.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	b, tr := startTest(t, Options{DataDir: dir})
 	c := tr.open(0)
 	createTopic(t, c, "t", 1)
 	deleted := func(c *testConn) int16 {
 		t.Helper()
-		req := at(kmsg.NewPtrDeleteRecordsRequest(), 2)
-		req.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: "t", Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{}}}}
-		return ask[*kmsg.DeleteRecordsResponse](t, c, req).Topics[0].Partitions[0].ErrorCode
+		return deleteRecords(t, c, "t", 0, 0).ErrorCode
 	}
 	if code := deleted(c); code != 0 {
 		t.Fatalf("code %d while cleanup.policy is delete", code)

@@ -85,15 +85,15 @@ func TestDamagedTopicIsVisible(t *testing.T) {
 	}
 
 	// Once the damaged records are deleted nothing is at stake.
-	if low := deleteRecords(t, c, "orders", 0, 2); low != 2 {
-		t.Errorf("deleting: low watermark %d", low)
+	if p := deleteRecords(t, c, "orders", 0, 2); p.ErrorCode != 0 || p.LowWatermark != 2 {
+		t.Errorf("deleting: %+v", p)
 	}
 	if _, page := httpGet(t, server.URL+"/metrics"); !strings.Contains(page, "\nkcoord_partitions_damaged 0\n") {
 		t.Error("kcoord_partitions_damaged is not 0")
 	}
 }
 
-func deleteRecords(t *testing.T, c *testConn, topic string, partition int32, before int64) int64 {
+func deleteRecords(t *testing.T, c *testConn, topic string, partition int32, before int64) kmsg.DeleteRecordsResponseTopicPartition {
 	t.Helper()
 	req := kmsg.NewPtrDeleteRecordsRequest()
 	rt := kmsg.NewDeleteRecordsRequestTopic()
@@ -102,5 +102,5 @@ func deleteRecords(t *testing.T, c *testConn, topic string, partition int32, bef
 	rp.Partition, rp.Offset = partition, before
 	rt.Partitions = append(rt.Partitions, rp)
 	req.Topics = append(req.Topics, rt)
-	return ask[*kmsg.DeleteRecordsResponse](t, c, at(req, 2)).Topics[0].Partitions[0].LowWatermark
+	return ask[*kmsg.DeleteRecordsResponse](t, c, at(req, 2)).Topics[0].Partitions[0]
 }

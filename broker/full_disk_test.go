@@ -68,11 +68,11 @@ func TestStartOnFullDisk(t *testing.T) {
 	}
 }
 
-// A folder that was stopped in order is served from although there is no space for a
-// journal; writes are refused, and taken when there is.
-func TestCleanStartOnFullDisk(t *testing.T) {
-	fs := vfs.NewMem()
-	b, tr := newTest(t, Options{DataDir: "data", FS: fs})
+// stopWithOffset leaves a folder that was stopped in order, with topic t and offset 7 of
+// group g.
+func stopWithOffset(t *testing.T, o Options) {
+	t.Helper()
+	b, tr := newTest(t, o)
 	startBroker(t, b)
 	c := tr.open(0)
 	createTopic(t, c, "t", 1)
@@ -82,16 +82,23 @@ func TestCleanStartOnFullDisk(t *testing.T) {
 	if err := b.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A folder that was stopped in order is served from although there is no space for a
+// journal; writes are refused, and taken when there is.
+func TestCleanStartOnFullDisk(t *testing.T) {
+	fs := vfs.NewMem()
+	stopWithOffset(t, Options{DataDir: "data", FS: fs})
 
 	var full atomic.Bool
 	full.Store(true)
-	b, tr = startTest(t, Options{DataDir: "data", FS: &vfs.Hooked{FS: fs, Before: func(op vfs.Op) *vfs.Failure {
+	b, tr := startTest(t, Options{DataDir: "data", FS: &vfs.Hooked{FS: fs, Before: func(op vfs.Op) *vfs.Failure {
 		if full.Load() && op.Kind == vfs.OpPreallocate {
 			return &vfs.Failure{Err: syscall.ENOSPC}
 		}
 		return nil
 	}}})
-	c = tr.open(0)
+	c := tr.open(0)
 	resp := ask[*kmsg.OffsetFetchResponse](t, c, fetchRequest(8, "t", []int32{0}, "g"))
 	if g := resp.Groups[0]; g.ErrorCode != 0 || g.Topics[0].Partitions[0].Offset != 7 {
 		t.Errorf("%+v, want offset 7", g)

@@ -18,20 +18,11 @@ import (
 func TestDamagedGroupsAreVisible(t *testing.T) {
 	fs := vfs.NewMem()
 	properties := map[string]string{"offsets.topic.num.partitions": "4"}
-	b, tr := newTest(t, Options{DataDir: "data", FS: fs, Properties: properties})
-	startBroker(t, b)
-	c := tr.open(0)
-	createTopic(t, c, "t", 1)
-	if code := commitCode(t, c, commitRequest("g", "", -1, "t", 7, 0)); code != 0 {
-		t.Fatalf("commit: code %d", code)
-	}
-	if err := b.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	stopWithOffset(t, Options{DataDir: "data", FS: fs, Properties: properties})
 
 	out := &lines{}
 	logger := zerolog.New(out)
-	b, tr = newTest(t, Options{DataDir: "data", FS: fs, Properties: properties, Logger: &logger})
+	b, tr := newTest(t, Options{DataDir: "data", FS: fs, Properties: properties, Logger: &logger})
 	b.core.replay = func(*coordinator.Shard, int64, []byte, []byte) error { return errors.New("damaged") }
 	startBroker(t, b)
 	server := httptest.NewServer(b.httpHandler())
@@ -46,7 +37,7 @@ func TestDamagedGroupsAreVisible(t *testing.T) {
 	if _, body := httpGet(t, server.URL+"/metrics"); !strings.Contains(body, "\nkcoord_ready 0\n") {
 		t.Error("kcoord_ready is not 0")
 	}
-	c = tr.open(0)
+	c := tr.open(0)
 	name := offsetsTopic
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{{Topic: &name}}
