@@ -35,8 +35,8 @@ prepare() {
     go mod download
     go build -trimpath -o "$work/kcoord" ./cmd/kcoord
     go -C examples/demo build -trimpath -o "$work/demo" .
-    mkdir -p "$root/tmp/gocache"
-    cp -r "$cache/build/." "$root/tmp/gocache/"
+    mkdir -p "$root/var/cache/go-build"
+    cp -r "$cache/build/." "$root/var/cache/go-build/"
   )
   CGO_ENABLED=0 go -C examples/testcontainers-go test -c -o "$work/testcontainers.test" .
   prepare_java
@@ -95,8 +95,8 @@ stop_engine() {
 build_images() {
   # The toolchain goes in from where it lies.
   tar -c --exclude=testdata --exclude='*_test.go' -C "$work/builder" . -C "$(go env GOROOT)" \
-    --transform 's,^\(bin\|pkg\|src\|lib\|VERSION\|go\.env\),usr/local/go/&,' bin pkg src lib VERSION go.env | docker import -c 'ENV PATH=/usr/local/go/bin:/bin' -c 'ENV HOME=/tmp' -c 'ENV GOPATH=/go' \
-    -c 'ENV GOCACHE=/tmp/gocache' -c 'ENV GOPROXY=off' -c 'ENV GOTOOLCHAIN=local' - kcoordtest-builder >/dev/null
+    --transform 's,^\(bin\|pkg\|src\|lib\|VERSION\|go\.env\),usr/local/go/&,' bin pkg src lib VERSION go.env | docker import -c 'ENV PATH=/usr/local/go/bin:/bin' -c 'ENV HOME=/root' -c 'ENV GOPATH=/go' \
+    -c 'ENV GOCACHE=/var/cache/go-build' -c 'ENV GOPROXY=off' -c 'ENV GOTOOLCHAIN=local' - kcoordtest-builder >/dev/null
   rm -rf "$work/builder"
   # The old builder, which engines without buildx have, makes every stage.
   export DOCKER_BUILDKIT=0

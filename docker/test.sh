@@ -19,7 +19,8 @@ if [ -z "${work:-}" ]; then
     say "NOT TESTED: no Docker engine can run here: $no_engine"
     exit 0
   fi
-  work=$(mktemp -d /tmp/kcoord-docker.XXXXXX)
+  # Sockets of the engine lie in it, and their paths have at most 107 bytes: a TMPDIR of up to 45.
+  work=$(mktemp -d -t kcoord-docker.XXXXXX)
   trap 'rm -rf "$work"' EXIT
   prepare; say 'programs and base images prepared'
   export work began
