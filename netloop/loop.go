@@ -234,14 +234,16 @@ func (l *loop) turn(c *conn) {
 		return
 	}
 	gc := c.onLoop.gc // a pass that moves the connection lets go of it
-	if c.slots.nextIsLarge(gather) && l.moveLarge(c) || l.guardedPass(c, nil) {
+	if l.guardedPass(c, nil) {
 		_ = l.el.Close(gc)
 	}
 }
 
 // moveLarge moves a connection with a large answer to a goroutine, which sends it from
-// where it lies: here everybody would wait while it is copied. The result is move's.
-func (l *loop) moveLarge(c *conn) (end bool) {
+// where it lies: here everybody would wait while it is copied. fresh is kept. The
+// result is move's.
+func (l *loop) moveLarge(c *conn, fresh []byte) (end bool) {
+	l.keep(c, &applied{fresh: fresh})
 	l.countOutput(c)
 	return l.move(c, MoveOutput)
 }
@@ -279,6 +281,12 @@ func (l *loop) pass(c *conn, fresh []byte) (end bool) {
 	}
 	if p.lingering != 0 { // whatever comes is thrown away
 		return s.stopping.Load()
+	}
+	if c.slots.nextIsLarge(gather) {
+		if l.moveLarge(c, fresh) {
+			return true
+		}
+		fresh = nil
 	}
 	a := &l.a
 	*a = applied{out: l.out[:0], fresh: fresh}

@@ -374,10 +374,14 @@ func TestLargeAnswerMoves(t *testing.T) {
 		size   int
 		dupErr error
 		moves  bool
+		// input: the answer and what is behind it are there in the same turn.
+		input bool
 	}{
-		{"large", size, nil, true},
-		{"not so large", size - 13, nil, false},
-		{"without descriptors", 100_000, unix.EMFILE, false},
+		{"large", size, nil, true, false},
+		{"not so large", size - 13, nil, false, false},
+		{"without descriptors", 100_000, unix.EMFILE, false, false},
+		{"large, input at the same time", size, nil, true, true},
+		{"large, input at the same time, without descriptors", size, unix.EMFILE, false, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newLoopBench(t, Limits{})
@@ -385,9 +389,18 @@ func TestLargeAnswerMoves(t *testing.T) {
 			c := b.conn()
 			peer := peerOf(c)
 			unix.SetsockoptInt(c.onLoop.gc.Fd(), unix.SOL_SOCKET, unix.SO_SNDBUF, 1<<20)
-			b.l.pass(c, append(frames(parked, 0, 1, test.size, 0), frames(inline, 1, 1, 5, 0)...))
+			first, second := frames(parked, 0, 1, test.size, 0), frames(inline, 1, 1, 5, 0)
+			if !test.input {
+				first, second = append(first, second...), nil
+			}
+			b.l.pass(c, first)
 			b.l.mu.done, b.l.mu.posted = []Completion{<-b.h.parkedCh}, true
-			b.l.work()
+			b.l.filled.Store(true)
+			if gc := c.onLoop.gc; !test.input {
+				b.l.work()
+			} else if b.l.input(c, second) {
+				b.l.el.Close(gc)
+			}
 			got := 0
 			eventually(t, "both answers", func() bool { got += b.got(peer); return got == test.size+12+17 })
 			if c.Bulk() != test.moves || b.closed != len(b.moved) || len(b.moved) > 0 && b.moved[0] != MoveOutput {

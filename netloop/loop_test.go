@@ -67,8 +67,6 @@ func TestWhyConnectionsMove(t *testing.T) {
 	}
 }
 
-// A client that floods the loop does not keep others from theirs. The handler takes
-// five microseconds a request, so a pass without limits would take milliseconds.
 // OnInput comes after the frames that were there when it was asked for, once for all
 // who asked since the last, and not without being asked.
 func TestAfterInput(t *testing.T) {
@@ -95,6 +93,8 @@ func TestAfterInput(t *testing.T) {
 	c.silent()
 }
 
+// A client that floods the loop does not keep others from theirs. The handler takes
+// five microseconds a request, so a pass without limits would take milliseconds.
 func TestFloodIsFair(t *testing.T) {
 	h := &busyHandler{newEchoHandler(), 5 * time.Microsecond}
 	s, address := serverFor(t, Options{Handler: h, Loops: 1, Limits: Limits{KeptBytes: 1 << 30}})
