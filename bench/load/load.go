@@ -124,7 +124,6 @@ func (r *Report) measure(s *Spec, workers []*worker) {
 	running.Wait()
 
 	var latency Histogram
-	r.Seconds = s.Duration.Seconds()
 	for _, w := range workers {
 		latency.Add(&w.latency)
 		r.Failed += w.failed
@@ -141,14 +140,20 @@ func (r *Report) measure(s *Spec, workers []*worker) {
 			r.Errors[w.err.Error()]++
 		}
 	}
+	r.count(s, &latency)
+	if r.Answers > 0 && errBefore == nil && errAfter == nil {
+		r.ServerCPU = float64((cpuAfter - cpuBefore).Microseconds()) / float64(r.Answers)
+	}
+}
+
+// count fills in what follows from the answers that were measured.
+func (r *Report) count(s *Spec, latency *Histogram) {
+	r.Seconds = s.Duration.Seconds()
 	r.Answers = latency.Count()
 	r.PerSecond = float64(r.Answers) / r.Seconds
 	r.P50 = float64(latency.Quantile(0.5)) / 1e3
 	r.P99 = float64(latency.Quantile(0.99)) / 1e3
 	r.Max = float64(latency.Max()) / 1e3
-	if r.Answers > 0 && errBefore == nil && errAfter == nil {
-		r.ServerCPU = float64((cpuAfter - cpuBefore).Microseconds()) / float64(r.Answers)
-	}
 }
 
 func (r *Report) verdict(s *Spec) error {

@@ -25,7 +25,7 @@ type Peer struct {
 	conn        net.Conn
 	in          *bufio.Reader
 	out         []byte
-	scratch     []byte
+	scratch     []byte // for answers that are not looked into
 	correlation int32
 	maxVersions map[int16]int16
 }

@@ -58,6 +58,39 @@ func (p *Peer) AskSize(req kmsg.Request, limit int16, timeout time.Duration) (in
 	if err := p.send(req, timeout); err != nil {
 		return 0, err
 	}
+	size, err := p.head(p.correlation)
+	if err != nil {
+		return 0, err
+	}
+	if p.scratch == nil {
+		p.scratch = make([]byte, 128<<10)
+	}
+	for left := size; left > 0; {
+		n, err := p.in.Read(p.scratch[:min(left, len(p.scratch))])
+		if err != nil {
+			return 0, err
+		}
+		left -= n
+	}
+	return size, nil
+}
+
+// answer reads one answer.
+func (p *Peer) answer(req kmsg.Request, correlation int32) (kmsg.Response, error) {
+	size, err := p.head(correlation)
+	if err != nil {
+		return nil, err
+	}
+	answer := make([]byte, size)
+	if _, err := io.ReadFull(p.in, answer); err != nil {
+		return nil, err
+	}
+	return decodeAnswer(req, answer)
+}
+
+// head reads an answer up to behind its correlation id, and returns how many bytes
+// follow.
+func (p *Peer) head(correlation int32) (int, error) {
 	var head [8]byte
 	if _, err := io.ReadFull(p.in, head[:]); err != nil {
 		return 0, err
@@ -66,49 +99,10 @@ func (p *Peer) AskSize(req kmsg.Request, limit int16, timeout time.Duration) (in
 	if size < 4 || size > maxAnswerBytes {
 		return 0, fmt.Errorf("an answer of %d bytes", size)
 	}
-	if got := int32(binary.BigEndian.Uint32(head[4:])); got != p.correlation {
-		return 0, fmt.Errorf("correlation id %d, want %d", got, p.correlation)
-	}
-	if p.scratch == nil {
-		p.scratch = make([]byte, 128<<10)
-	}
-	for left := int(size) - 4; left > 0; {
-		n, err := p.in.Read(p.scratch[:min(left, len(p.scratch))])
-		if err != nil {
-			return 0, err
-		}
-		left -= n
+	if got := int32(binary.BigEndian.Uint32(head[4:])); got != correlation {
+		return 0, fmt.Errorf("correlation id %d, want %d", got, correlation)
 	}
 	return int(size) - 4, nil
-}
-
-// answer reads one answer.
-func (p *Peer) answer(req kmsg.Request, correlation int32) (kmsg.Response, error) {
-	answer, err := p.frame(correlation)
-	if err != nil {
-		return nil, err
-	}
-	return decodeAnswer(req, answer)
-}
-
-// frame reads one answer up to behind the correlation id.
-func (p *Peer) frame(correlation int32) ([]byte, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(p.in, head[:]); err != nil {
-		return nil, err
-	}
-	size := binary.BigEndian.Uint32(head[:])
-	if size < 4 || size > maxAnswerBytes {
-		return nil, fmt.Errorf("an answer of %d bytes", size)
-	}
-	answer := make([]byte, size)
-	if _, err := io.ReadFull(p.in, answer); err != nil {
-		return nil, err
-	}
-	if got := int32(binary.BigEndian.Uint32(answer)); got != correlation {
-		return nil, fmt.Errorf("correlation id %d, want %d", got, correlation)
-	}
-	return answer[4:], nil
 }
 
 // CommitMany commits offset for every partition of topic to each of the groups

@@ -46,12 +46,8 @@ func (r *Report) probe(s *Spec, plan *plan) error {
 	}
 	p.start = time.Now()
 	err := p.run()
-	r.Seconds = s.Duration.Seconds()
-	r.Answers, r.Failed, r.Codes = p.latency.Count(), p.failed, p.codes
-	r.PerSecond = float64(r.Answers) / r.Seconds
-	r.P50 = float64(p.latency.Quantile(0.5)) / 1e3
-	r.P99 = float64(p.latency.Quantile(0.99)) / 1e3
-	r.Max = float64(p.latency.Max()) / 1e3
+	r.count(s, &p.latency)
+	r.Failed, r.Codes = p.failed, p.codes
 	r.ServerMemory, _ = proc.MemoryOf(s.PID)
 	if err != nil {
 		return err

@@ -59,17 +59,6 @@ type swarmAgain struct {
 	at   time.Time
 }
 
-// A Return is what a swarm met.
-type Return struct {
-	// Codes are the error codes of the members' heartbeats by how many had them.
-	Codes map[int16]int
-	// Again counts the answers that asked to be asked again.
-	Again int
-	// Opened is when the last connection was begun, Answered when the last member had
-	// its answer.
-	Opened, Answered time.Time
-}
-
 // ComeBack opens a connection for each member, all at once, and sends a heartbeat on
 // each, again after pause if the broker asks for that, until all have been answered.
 // With greet it sends ApiVersions and FindCoordinator first, as clients do. The

@@ -10,13 +10,6 @@ import (
 // A Swarm is known on Linux only.
 type Swarm struct{}
 
-// A Return is what a swarm met.
-type Return struct {
-	Codes            map[int16]int
-	Again            int
-	Opened, Answered time.Time
-}
-
 // ComeBack works on Linux only.
 func ComeBack(string, []Member, bool, time.Duration, time.Duration) (*Swarm, Return, error) {
 	return nil, Return{}, errors.ErrUnsupported
