@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// maxGather is how long the open round may wait, while the journal is free, for a loop
-// that always has more to read.
+// maxGather is how long the open round may wait, while the journal is free, for loops
+// that always have more to read. It is looked at whenever a loop turns to its next
+// connection.
 const maxGather = time.Millisecond
 
 // A gatherer leaves the open round open while the event loop that writes into it goes
@@ -69,7 +70,7 @@ func (g *gatherer) input(b *Broker, loop int) {
 func (g *gatherer) durable(answers int, mono time.Duration) {
 	g.several.Store(answers > 1)
 	g.since.Store(int64(mono))
-	g.begun.Store(false)
+	g.begun.Store(g.loop.Load() != 0) // a wait that goes on counts from here, too
 	g.enough.Store(false)
 }
 

@@ -102,6 +102,27 @@ func TestRoundOfManyInputs(t *testing.T) {
 	}
 }
 
+// The wait for what a loop reads while a round is written counts from that round's end,
+// whoever is waited for in between.
+func TestRoundOfInputsAcrossAnother(t *testing.T) {
+	clock := &manualClock{}
+	b, tr := startTest(t, Options{Clock: clock})
+	tr.busy.Store(true)
+	b.gather.several.Store(true)
+	b.gather.begin(b, 0)
+	clock.advance(5 * maxGather)
+	b.gather.durable(2, clock.mono)
+	for loop, began := 0, clock.mono; b.gather.gathering(); loop = 1 - loop {
+		if waits := clock.mono - began; waits > maxGather {
+			t.Fatalf("the flusher waits after %v", waits)
+		}
+		clock.advance(maxGather / 4 * 3)
+		b.gather.pass(b)
+		b.gather.input(b, loop)
+		b.gather.begin(b, 1-loop)
+	}
+}
+
 // A stop does not wait for input, and loses nothing.
 func TestStopWhileGathering(t *testing.T) {
 	dir := t.TempDir()
