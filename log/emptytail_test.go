@@ -81,11 +81,7 @@ func TestEmptySegmentIsMissing(t *testing.T) {
 		} else if err := w.s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		for _, suffix := range dataSuffixes {
-			if err := w.fs.Remove(path.Join(testDir, "offsets-0", segmentName(5, suffix))); err != nil {
-				t.Fatal(err)
-			}
-		}
+		removeSegment(t, w.fs, "offsets-0", 5)
 		w.open()
 		w.checkpoint()
 		p := w.partition(1, 0)

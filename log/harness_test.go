@@ -275,6 +275,17 @@ func (r *rig) produce(p *Partition, n int) int64 {
 	return off
 }
 
+// fill appends batches of some records each, every one in a round of its own, and
+// writes them to the partition log.
+func (r *rig) fill(p *Partition, batches, records int) {
+	r.t.Helper()
+	for range batches {
+		r.produce(p, records)
+		r.flush()
+	}
+	r.write()
+}
+
 // contents reads the whole log as Load gives it and checks each record against
 // recordOf; it returns the end.
 func (r *rig) contents(p *Partition) int64 {

@@ -205,11 +205,7 @@ func TestFullIndexRolls(t *testing.T) {
 	r.open()
 	r.meta(topicRecord(5, "small", 1, 5))
 	p := r.partition(5, 0)
-	for range 60 {
-		r.produce(p, 2)
-		r.flush()
-	}
-	r.write()
+	r.fill(p, 60, 2)
 	if len(p.list()) < 3 {
 		t.Errorf("%d segments", len(p.list()))
 	}
@@ -227,11 +223,7 @@ func TestFullIndexRolls(t *testing.T) {
 	if p.Err() != nil || p.LogEnd() != far-9 {
 		t.Fatalf("a gap: %v, log end %d", p.Err(), p.LogEnd())
 	}
-	for range 20 {
-		r.produce(p, 1)
-		r.flush()
-	}
-	r.write()
+	r.fill(p, 20, 1)
 	if list := p.list(); len(list) != 2 || list[1].base != 1<<31 {
 		t.Errorf("the second of %d segments begins at %d", len(list), list[len(list)-1].base)
 	}

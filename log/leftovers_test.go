@@ -171,7 +171,7 @@ func TestCrashWhileASwapIsFinished(t *testing.T) {
 		crash := vfs.NewCrashable()
 		hook := &vfs.Hooked{FS: crash}
 		r := segmented(t, hook)
-		for _, suffix := range []string{suffixLog, suffixIndex, suffixTimeIndex} {
+		for _, suffix := range dataSuffixes {
 			b := []byte{}
 			if suffix == suffixLog {
 				b = batches(3, 7, 19)
@@ -344,20 +344,12 @@ func TestMiddleSegmentMissing(t *testing.T) {
 	r.open()
 	r.meta(topicRecord(2, "user", 1, 1))
 	p := r.partition(2, 0)
-	for range 30 {
-		r.produce(p, 2)
-		r.flush()
-	}
-	r.write()
+	r.fill(p, 30, 2)
 	middle, next := p.list()[1].base, p.list()[2].base
 	if err := r.s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, suffix := range []string{suffixLog, suffixIndex, suffixTimeIndex} {
-		if err := r.fs.Remove(path.Join(testDir, "user-0", segmentName(middle, suffix))); err != nil {
-			t.Fatal(err)
-		}
-	}
+	removeSegment(t, r.fs, "user-0", middle)
 	r.open()
 	p = r.partition(2, 0)
 	want := fmt.Sprintf("offsets from %d to %d at stake", middle, next-1)

@@ -31,6 +31,16 @@ func filesBelow(t *testing.T, fs vfs.FS, dir string) (files []string) {
 	return files
 }
 
+// removeSegment takes a segment's files away.
+func removeSegment(t *testing.T, fs vfs.FS, dir string, base int64) {
+	t.Helper()
+	for _, suffix := range dataSuffixes {
+		if err := fs.Remove(path.Join(testDir, dir, segmentName(base, suffix))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // needed are the files that tell which records are durable; all others can be
 // made again.
 func needed(name string) bool {

@@ -43,11 +43,7 @@ func TestTransactionIndex(t *testing.T) {
 		r.open()
 		r.meta(topicRecord(4, "small", 1, 4))
 		p := r.partition(4, 0)
-		for range 20 {
-			r.produce(p, 3)
-			r.flush()
-		}
-		r.write()
+		r.fill(p, 20, 3)
 		var bases []int64
 		for _, g := range p.list() {
 			bases = append(bases, g.base)
@@ -451,11 +447,7 @@ func TestOldestSegmentMissing(t *testing.T) {
 		r.open()
 		r.meta(topicRecord(2, "user", 1, 1))
 		p := r.partition(2, 0)
-		for range 30 {
-			r.produce(p, 2)
-			r.flush()
-		}
-		r.write()
+		r.fill(p, 30, 2)
 		if err := r.s.Checkpoint(); err != nil {
 			t.Fatal(err)
 		}
@@ -465,11 +457,7 @@ func TestOldestSegmentMissing(t *testing.T) {
 		} else if err := r.s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		for _, suffix := range dataSuffixes {
-			if err := mem.Remove(path.Join(testDir, "user-0", segmentName(0, suffix))); err != nil {
-				t.Fatal(err)
-			}
-		}
+		removeSegment(t, mem, "user-0", 0)
 		for start := range 2 {
 			r.open()
 			p = r.partition(2, 0)

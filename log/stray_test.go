@@ -108,11 +108,7 @@ func TestDeletedFolderInTheWay(t *testing.T) {
 	r := newRig(t, hook)
 	r.open()
 	r.meta(topicRecord(2, "user", 1, 1))
-	for range 20 {
-		r.produce(r.partition(2, 0), 2)
-		r.flush()
-	}
-	r.write()
+	r.fill(r.partition(2, 0), 20, 2)
 	if err := r.s.Checkpoint(); err != nil {
 		t.Fatal(err)
 	}
