@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// StartKcoord runs a kcoord with its defaults (every write synced) on free
-// ports, its data in folder, its output under dir. settings are name=value, or flags.
+// StartKcoord runs a kcoord with its defaults (every write synced), but with only the
+// warnings of its log and no initial delay of groups, on free ports, its data in folder,
+// its output under dir. settings are name=value, or flags.
 func StartKcoord(name, dir, program, folder string, settings ...string) (*Server, error) {
 	addr, err := FreeAddr()
 	if err != nil {
