@@ -2,7 +2,7 @@ package config
 
 // logProperties tune logs, topics and their records.
 var logProperties = []Property{
-	{Name: "log.dir", Type: List, Default: "/tmp/kafka-logs", Doc: "Data folder, used when log.dirs is not set."},
+	{Name: "log.dir", Type: List, Default: "/tmp/kafka-logs", Doc: "Data folder, used when log.dirs is not set; the default is Kafka's, which the command kcoord replaces by ./kcoord-data."},
 	{Name: "log.dirs", Type: List, Null: true, Doc: "Data folder; kcoord takes exactly one."},
 	{Name: "log.segment.bytes", Type: Int, Default: "1073741824", Allowed: atLeast(1048576), Mode: ClusterWide, Doc: "Largest size of a segment file."},
 	{Name: "log.roll.ms", Type: Long, Null: true, Mode: ClusterWide, Doc: "Age at which a segment is closed and a new one begun; log.roll.hours if not set."},
