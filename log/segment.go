@@ -328,8 +328,9 @@ func (g *segment) trustIndex(index []indexEntry, times []timeEntry, size int64, 
 	return t, index, times, true
 }
 
-// holdsTime reports whether a batch from pos on ends where a time index entry says
-// and has its timestamp: the file may be another segment's.
+// holdsTime reports whether a batch with records from pos on ends where a time index
+// entry says and has its timestamp: the file may be another segment's, and the time of
+// a batch without records, which stands in an index too, is none that a reader finds.
 func (g *segment) holdsTime(e timeEntry, pos, size int64, buf []byte) bool {
 	s := newScanner(g.file, pos, size, false, buf)
 	for {
@@ -338,7 +339,7 @@ func (g *segment) holdsTime(e timeEntry, pos, size int64, buf []byte) bool {
 			return false
 		}
 		if end := b.LastOffset() - g.base; end >= int64(e.relative) {
-			return end == int64(e.relative) && b.MaxTimestamp() == e.timestamp
+			return end == int64(e.relative) && b.MaxTimestamp() == e.timestamp && b.Count() > 0
 		}
 	}
 }

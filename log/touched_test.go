@@ -452,4 +452,20 @@ func TestTimesOfEmptiedBatches(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
+	// So many of them, and nothing else, that the index of their segment is read.
+	var alone []byte
+	for i := range int64(200) {
+		alone = append(alone, emptied(10+i, 0, testTime+5000-i)...)
+	}
+	r = touched(t, false, map[string][]byte{zeroLog: ten(), segmentName(10, suffixLog): alone, segmentName(210, suffixLog): batchAt(210, 0, 24)})
+	for start := range 3 {
+		r.open()
+		if at, ts, _, err := r.partition(2, 0).MaxTimestamp(); at != 210 || ts != testTime+210 || err != nil {
+			t.Errorf("start %d, a segment without records: the largest timestamp is %d at offset %d: %v", start, ts-testTime, at, err)
+		}
+		if err := r.s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
