@@ -182,8 +182,8 @@ type Events struct {
 	Checkpoint func(files int, took time.Duration)
 	// Refused is called when a partition closes because of damage or recovers.
 	Refused func(topic string, partition int32, err error)
-	// Damaged is called whenever a read meets damage that does not close the partition:
-	// see Partition.Damage.
+	// Damaged is called whenever a read meets damage that does not close the partition
+	// (see Partition.Damage), but for Load, whose caller knows.
 	Damaged func(topic string, partition int32, damage *CorruptError)
 	// Writes is called again and again, and soon after each change, with what Refusing
 	// says. Only PrepareStep calls it.

@@ -40,22 +40,26 @@ func (s *Store) begin(at journal.Position) error {
 // beginOrWait is begin, or if there is no space for it, leaves it for later.
 func (s *Store) beginOrWait(at journal.Position) error {
 	err := s.begin(at)
-	if err == nil || IsFinal(err) || !outOfSpace(err) {
+	if err == nil || !s.noRoom(err) {
 		return err
 	}
-	s.closeJournal()
 	s.lateAt = at
 	s.waiting.Store(true)
 	s.refuse(refuseSpace)
-	s.warn("journal-prepare", err.Error())
 	return nil
 }
 
-func (s *Store) closeJournal() {
+// noRoom reports whether begin failed for want of space; then it can be tried again.
+func (s *Store) noRoom(err error) bool {
+	if IsFinal(err) || !outOfSpace(err) {
+		return false
+	}
 	if s.j != nil {
 		_ = s.j.Close() // nothing was written to it
 		s.j = nil
 	}
+	s.warn("journal-prepare", err.Error())
+	return true
 }
 
 // beginLate is the preparer's step while the store waits for space.
@@ -68,14 +72,10 @@ func (s *Store) beginLate() (next time.Duration, err error) {
 	}
 	s.check.Lock()
 	defer s.check.Unlock()
-	err = s.begin(s.lateAt)
-	switch {
-	case err == nil:
-	case !IsFinal(err) && outOfSpace(err):
-		s.closeJournal()
-		s.warn("journal-prepare", err.Error())
-		return freeCheckInterval, nil
-	default:
+	if err := s.begin(s.lateAt); err != nil {
+		if s.noRoom(err) {
+			return freeCheckInterval, nil
+		}
 		return -1, fmt.Errorf("log: beginning the journal: %w", err)
 	}
 	s.mu.Lock()
