@@ -2,10 +2,13 @@ package broker
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/kcoord/kcoord/internal/meta"
 )
 
 // TestManyTopicsInARequest: thousands of topics are created, enlarged and deleted
@@ -57,4 +60,28 @@ func TestManyTopicsInARequest(t *testing.T) {
 	}
 	took("deletion", len(deleted), bad)
 	createTopic(t, c, "a_00007", 1)
+}
+
+// A start applies what the journal has one record after the other: what one costs must
+// not grow with the topics that are there.
+func TestMetadataOfAStart(t *testing.T) {
+	b, _ := newTest(t, Options{})
+	m := &metalog{b}
+	n := 0
+	apply := func(topics int) {
+		for range topics {
+			n++
+			if err := m.Apply(meta.AppendTopic(nil, &meta.Topic{ID: [16]byte{1, byte(n), byte(n >> 8)}, Name: fmt.Sprintf("t%d", n), Partitions: 1})); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	apply(5000)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	apply(200)
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / 200; each > 20_000 {
+		t.Errorf("a record takes %d bytes", each)
+	}
 }

@@ -14,15 +14,16 @@ type metalog struct{ broker *Broker }
 // the folder is being opened: nobody has seen the topics then.
 func (m *metalog) Apply(records ...[]byte) error {
 	b := m.broker
-	before := b.meta.Load()
+	var before *meta.Snapshot // a start, which applies one record after the other, makes none for each
 	var deleted []*meta.Topic
 	if b.isOpen() {
+		before = b.meta.Load()
 		deleted = deletedTopics(before, records)
 	}
 	if err := b.meta.Apply(records...); err != nil {
 		return err
 	}
-	if b.tellsRequests && b.isOpen() {
+	if b.tellsRequests && before != nil {
 		b.tellMetadata(before, records)
 	}
 	b.data.topics.applied(records)
