@@ -32,8 +32,9 @@ type Limits struct {
 	InputBytes  int64
 	OutputBytes int64
 	// LargeFrameBytes is what a frame may have for room to be kept for it: longer ones
-	// together hold at most half of InputBytes. The caller sets it to a little more
-	// than its largest ordinary request. Default 1 MiB and 64 KiB.
+	// together hold at most half of InputBytes, whatever the others hold: both together
+	// may come to half more. The caller sets it to a little more than its largest
+	// ordinary request. Default 1 MiB and 64 KiB.
 	LargeFrameBytes int
 	// FrameStall is how long an unfinished frame may wait for its next byte; the whole
 	// frame has four times as long, and a second for every 128 KiB of its length, even

@@ -84,9 +84,9 @@ type loopPart struct {
 	// bulk: the next frame can be applied only after the move, which failed.
 	bulk bool
 	// active is when a byte came or went, heard when one came or could have been
-	// taken, lingering when the last answer was sent; nanoseconds of the server's
-	// clock, zero: does not apply.
-	active, heard, lingering int64
+	// taken, began when the frame did that is unfinished, lingering when the last answer
+	// was sent; nanoseconds of the server's clock, zero: does not apply.
+	active, heard, began, lingering int64
 	// inHeld and outHeld are what of the server's budgets the connection has.
 	inHeld, outHeld int
 }
@@ -290,6 +290,7 @@ func (l *loop) pass(c *conn, fresh []byte) (end bool) {
 	}
 	a := &l.a
 	*a = applied{out: l.out[:0], fresh: fresh}
+	tail := c.slots.tail
 	a.out, a.last = c.slots.pop(a.out, math.MaxInt)
 	if !a.last {
 		if s.onPass != nil {
@@ -304,8 +305,8 @@ func (l *loop) pass(c *conn, fresh []byte) (end bool) {
 	}
 	l.keep(c, a)
 	before := p.unfinished
-	if p.unfinished = c.in.waiting() > 0 && !a.more && c.mayApply(); p.unfinished && !before {
-		p.heard = now // what the peer sent earlier had to wait for other reasons
+	if p.unfinished = c.in.waiting() > 0 && !a.more && c.mayApply(); p.unfinished && (!before || c.slots.tail != tail) {
+		p.heard, p.began = now, now // what the peer sent earlier had to wait for other reasons
 	}
 	l.countOutput(c)
 	sent, err := l.write(c, out)
@@ -490,7 +491,7 @@ func (l *loop) reapConns() {
 		p := &c.onLoop
 		switch {
 		case p.lingering != 0 && now-p.lingering >= int64(limits.Linger):
-		case p.unfinished && now-p.heard >= int64(limits.FrameStall):
+		case p.unfinished && (now-p.heard >= int64(limits.FrameStall) || now-p.began >= int64(limits.frameTime(int64(c.in.size)))):
 			p.why = ErrFrameStalled
 		case now-p.active >= int64(limits.Idle):
 			p.why = ErrIdle

@@ -452,6 +452,34 @@ func TestTimeLimitsOnALoop(t *testing.T) {
 	}
 }
 
+// A frame that comes byte by byte has its time as a whole; a peer whose frames come in
+// pieces that are never whole, but come, is not stopped.
+func TestSlowFrameOnALoop(t *testing.T) {
+	const stall = time.Second
+	b := newLoopBench(t, Limits{FrameStall: stall})
+	slow, busy := b.conn(), b.conn()
+	frame := frames(inline, 0, 1, 5, 1000)
+	pieces := frames(inline, 0, 10, 5, 0)
+	each := len(pieces) / 10
+	b.l.pass(busy, pieces[:each/2])
+	for i := range 9 { // for four times stall
+		b.l.pass(slow, frame[i:i+1])
+		b.l.pass(busy, pieces[i*each+each/2:(i+1)*each+each/2])
+		b.l.reapConns()
+		if b.closed != 0 {
+			t.Fatalf("closed after %v: %v", b.clock, b.h.reason(0))
+		}
+		if i < 8 {
+			b.clock += stall / 2
+		}
+	}
+	b.clock = b.s.limits.frameTime(int64(len(frame)))
+	b.l.reapConns()
+	if err := b.h.reason(0); !errors.Is(err, ErrFrameStalled) || b.closed != 1 || len(b.l.conns) != 1 || b.l.conns[0] != busy {
+		t.Errorf("%d closed, for %v", b.closed, err)
+	}
+}
+
 func TestRingOfAnIdleLoopConnectionIsGivenBack(t *testing.T) {
 	b := newLoopBench(t, Limits{})
 	c := b.conn()

@@ -7,7 +7,8 @@ import (
 )
 
 // crowdGrace is how long a budget may be nearly used up before the connections that
-// keep it so are closed, and how long such a connection must have been at it.
+// keep it so are closed, and how long such a connection must have been at it: at one
+// write; at one frame twice as long.
 const crowdGrace = 2 * time.Second
 
 // A relief makes room when slow peers have used up a budget. It belongs to the reaper.
