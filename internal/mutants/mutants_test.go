@@ -81,7 +81,7 @@ var mutants = []mutant{
 	},
 	{
 		"a time index is believed without a look at its log", "log/segment.go",
-		"			return end == int64(e.relative) && b.MaxTimestamp() == e.timestamp\n", "			return true\n",
+		"			return end == int64(e.relative) && b.MaxTimestamp() == e.timestamp && b.Count() > 0\n", "			return true\n",
 		"TestDamagedIndex",
 	},
 	{
