@@ -3,7 +3,9 @@
 //
 // One goroutine drives one connection. It keeps Depth requests on the way and
 // writes as many new ones as it has just read answers, in one write, as busy
-// clients do. So at a depth above 1 a request's latency is that of its batch.
+// clients do. So at a depth above 1 a request's latency is that of its batch. Where
+// that would measure the generator, one thread drives all connections with system
+// calls: Probe at a low rate, ComeBack with very many of them.
 //
 // A request is encoded once, with kmsg, and sent again and again with a new
 // correlation id (and a new offset in a commit). An answer must carry the
