@@ -20,7 +20,9 @@ type Client interface {
 	CreateTopic(topic string, partitions int) error
 	DeleteTopic(topic string) error
 	// Produce writes records with key k<i> and value v<i> for from <= i < to
-	// with acks=all, and waits until all are acknowledged.
+	// with acks=all, and waits until all are acknowledged. The producer is
+	// idempotent where the library has such a one: a request that met the killed
+	// broker's connections may be sent again, and the scenario counts records.
 	Produce(topic string, from, to int) error
 
 	// Join makes a consumer of the group, subscribed to topic, beginning at the

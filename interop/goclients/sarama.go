@@ -26,6 +26,8 @@ func saramaConfig() *sarama.Config {
 	c := sarama.NewConfig()
 	c.Version = sarama.V3_6_0_0
 	c.Producer.RequiredAcks = sarama.WaitForAll
+	c.Producer.Idempotent = true
+	c.Net.MaxOpenRequests = 1 // sarama's condition for the line above
 	c.Producer.Return.Successes = true
 	c.Producer.Retry.Max = 50
 	c.Consumer.Offsets.Initial = sarama.OffsetOldest

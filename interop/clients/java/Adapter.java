@@ -42,6 +42,7 @@ public final class Adapter {
         Properties p = new Properties();
         p.putAll(common);
         p.put("acks", "all");
+        p.put("enable.idempotence", "true"); // not the default before 3.0
         p.put("key.serializer", "org.apache.kafka.common.serialization.StringSerializer");
         p.put("value.serializer", "org.apache.kafka.common.serialization.StringSerializer");
         producer = new KafkaProducer<>(p);

@@ -7,7 +7,7 @@ class Adapter {
   async open(addr) {
     this.kafka = new KafkaJS.Kafka({ kafkaJS: { brokers: [addr], logLevel: KafkaJS.logLevel.WARN } });
     this.admin = this.kafka.admin();
-    this.producer = this.kafka.producer({ kafkaJS: { acks: -1 } });
+    this.producer = this.kafka.producer({ kafkaJS: { acks: -1, idempotent: true } });
     this.consumers = new Map();
     await this.admin.connect();
     await this.producer.connect();

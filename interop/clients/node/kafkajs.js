@@ -8,7 +8,7 @@ class Adapter {
     const retry = { initialRetryTime: 100, maxRetryTime: 1000, retries: 100 };
     this.kafka = new Kafka({ brokers: [addr], retry, logLevel: logLevel.WARN });
     this.admin = this.kafka.admin();
-    this.producer = this.kafka.producer();
+    this.producer = this.kafka.producer({ idempotent: true, maxInFlightRequests: 1 });
     this.consumers = new Map();
     await this.admin.connect();
     await this.producer.connect();

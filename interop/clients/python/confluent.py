@@ -16,7 +16,7 @@ class Adapter:
         self.common = {"bootstrap.servers": addr, "reconnect.backoff.max.ms": 200}
         self.consumer_properties = dict(p.split("=", 1) for p in consumer_properties)
         self.admin = AdminClient(self.common)
-        self.producer = Producer({**self.common, "acks": "all", "linger.ms": 1})
+        self.producer = Producer({**self.common, "enable.idempotence": True, "linger.ms": 1})
         self.consumers = {}
 
     def create_topic(self, topic, partitions):

@@ -73,7 +73,7 @@ class Adapter:
     def __init__(self, addr):
         self.addr = addr
         self.admin = KafkaAdminClient(bootstrap_servers=addr, reconnect_backoff_max_ms=200)
-        self.producer = KafkaProducer(bootstrap_servers=addr, acks="all", reconnect_backoff_max_ms=200)
+        self.producer = KafkaProducer(bootstrap_servers=addr, enable_idempotence=True, acks="all", reconnect_backoff_max_ms=200)
         self.consumers = {}
 
     def create_topic(self, topic, partitions):

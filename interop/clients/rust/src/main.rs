@@ -37,7 +37,7 @@ impl Adapter {
         Ok(Adapter {
             addr: addr.to_string(),
             admin: Self::config(addr).create()?,
-            producer: Self::config(addr).set("acks", "all").set("linger.ms", "1").create()?,
+            producer: Self::config(addr).set("enable.idempotence", "true").set("linger.ms", "1").create()?,
             consumers: HashMap::new(),
         })
     }
