@@ -64,10 +64,11 @@ func memberCause(what causeKind, m *member) cause {
 	return cause{what: what, member: m.id, instance: m.instance, client: Client{m.clientID, m.clientHost}}
 }
 
-// because adds what the client gave as its reason.
+// because adds what the client gave as its reason (KIP-800: clients send at most
+// 255 characters), as much of it as others keep and log.
 func (c cause) because(reason *string) cause {
 	if reason != nil {
-		c.reason = *reason
+		c.reason = clip(*reason)
 	}
 	return c
 }

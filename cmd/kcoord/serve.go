@@ -310,7 +310,7 @@ const logTime = "2006-01-02T15:04:05.000Z07:00"
 // newLogger writes to standard error: lines for people, or JSON.
 func newLogger(w io.Writer, level, format string) zerolog.Logger {
 	if format == "text" {
-		w = zerolog.ConsoleWriter{Out: w, NoColor: true, TimeFormat: logTime}
+		w = textLog{out: w}
 	}
 	parsed, err := zerolog.ParseLevel(level)
 	if err != nil {
