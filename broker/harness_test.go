@@ -86,6 +86,7 @@ type testConn struct {
 		held       int // slot that holds the queue, plus one
 		queue      [][]byte
 		closed     bool
+		ended      bool // answers is closed
 		serving    bool
 	}
 }
@@ -188,7 +189,8 @@ func (c *testConn) flushLocked() {
 			c.answers <- slot.bytes[4:]
 		}
 	}
-	if c.mu.closed && c.mu.head == c.mu.next && c.answers != nil {
+	if c.mu.closed && c.mu.head == c.mu.next && !c.mu.ended {
+		c.mu.ended = true // a completion may come before its verdict: both flush
 		close(c.answers)
 	}
 }
