@@ -6,7 +6,8 @@ const { serve, range, Feed } = require('./serve');
 class Adapter {
   async open(addr) {
     this.kafka = new KafkaJS.Kafka({ kafkaJS: { brokers: [addr], logLevel: KafkaJS.logLevel.WARN } });
-    this.admin = this.kafka.admin();
+    // Without this, librdkafka may wait without end for a coordinator that was killed: see clients/python/confluent.py.
+    this.admin = this.kafka.admin({ 'metadata.recovery.strategy': 'none' });
     this.producer = this.kafka.producer({ kafkaJS: { acks: -1, idempotent: true } });
     this.consumers = new Map();
     await this.admin.connect();

@@ -15,7 +15,10 @@ class Adapter:
     def __init__(self, addr, *consumer_properties):
         self.common = {"bootstrap.servers": addr, "reconnect.backoff.max.ms": 200}
         self.consumer_properties = dict(p.split("=", 1) for p in consumer_properties)
-        self.admin = AdminClient(self.common)
+        # When its only broker was down, librdkafka 2.10 and later begins again at the bootstrap servers
+        # and lets the broker go, but still has it as the group's coordinator and waits for it without end
+        # (confluentinc/librdkafka#5511).
+        self.admin = AdminClient({**self.common, "metadata.recovery.strategy": "none"})
         self.producer = Producer({**self.common, "enable.idempotence": True, "linger.ms": 1})
         self.consumers = {}
 
@@ -70,9 +73,7 @@ class Adapter:
 
     def offsets(self, group, topic):
         request = ConsumerGroupTopicPartitions(group)
-        # librdkafka may lose this request, before it sends it, while it reconnects to a broker that was
-        # killed: a short timeout, since the caller tries again.
-        fetched = self.admin.list_consumer_group_offsets([request], request_timeout=5)[group].result(TIMEOUT)
+        fetched = self.admin.list_consumer_group_offsets([request])[group].result(TIMEOUT)
         return [f"{tp.partition}={tp.offset}" for tp in fetched.topic_partitions if tp.topic == topic and tp.offset >= 0]
 
     def set_offsets(self, group, topic, *fields):
