@@ -52,7 +52,7 @@ func TestAdministrationIsTold(t *testing.T) {
 		`"topic":"t","partition":0,"low":0,"client":"test","peer":"/192.0.2.1","message":"records deleted"`,
 		`"topic":"t","partitions":3,"message":"topic deleted"`,
 	} {
-		if n := out.count(want); n != 1 {
+		if n := out.await(want, 1); n != 1 {
 			t.Errorf("%d lines with %s", n, want)
 		}
 	}
@@ -86,7 +86,7 @@ func TestReplacementIsTold(t *testing.T) {
 		t.Fatalf("second join: %+v", second)
 	}
 	want := `"group":"g","instance":"i","before":"` + first.MemberID + `","member":"` + second.MemberID + `","client":"test","host":"/192.0.2.1","message":"static member replaced by another with its instance id"`
-	if n := out.count(want); n != 1 {
+	if n := out.await(want, 1); n != 1 {
 		t.Errorf("%d lines with %s:\n%s", n, want, out)
 	}
 	join(first.MemberID) // fenced

@@ -66,7 +66,7 @@ func TestDamagedTopicIsVisible(t *testing.T) {
 		t.Errorf("behind the damage: %+v", p)
 	}
 	mustPut(t, c, "orders", 0, "d")
-	if n := out.count("is damaged"); n != 1 {
+	if n := out.await("is damaged", 1); n != 1 {
 		t.Errorf("%d lines about the damage:\n%s", n, out)
 	}
 	for _, part := range []string{`"level":"error"`, `"topic":"orders"`, `"partition":0`, `"file":"data/orders-0/00000000000000000000.log"`, `"offset":1`, `"next_offset":2`} {

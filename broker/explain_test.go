@@ -26,16 +26,20 @@ func TestRebalanceIsExplained(t *testing.T) {
 	if joined.ErrorCode != 0 || joined.Generation != generation+1 || len(joined.Members) != 3 {
 		t.Fatalf("JoinGroup: %+v", joined)
 	}
+	out.await(`"to":"CompletingRebalance","generation":2`, 1) // lines of one request after the other
 	ask[*kmsg.SyncGroupResponse](t, one, syncRequest("g", m1, joined.Generation, "a"))
+	out.await(`"to":"Stable","generation":2`, 1)
 	leave := at(kmsg.NewPtrLeaveGroupRequest(), 5)
 	leave.Group = "g"
 	for _, m := range []string{m3, m2, m1} {
 		leave.Members = append(leave.Members, kmsg.LeaveGroupRequestMember{MemberID: m})
 	}
 	ask[*kmsg.LeaveGroupResponse](t, one, leave)
+	out.await(`"to":"Empty"`, 1)
 	remove := at(kmsg.NewPtrDeleteGroupsRequest(), 2)
 	remove.Groups = []string{"g"}
 	ask[*kmsg.DeleteGroupsResponse](t, one, remove)
+	out.await(`"to":"Dead"`, 1)
 
 	const who = `"client":"test","host":"/192.0.2.1"`
 	rest := out.String()
@@ -85,18 +89,18 @@ func TestRefusedJoinsAreTold(t *testing.T) {
 	join("h")
 	want := `{"level":"warn","cause":"join refused","group":"g","error":"INVALID_SESSION_TIMEOUT","client":"test","host":"/192.0.2.1",` +
 		`"reason":"session.timeout.ms=5 is not between group.min.session.timeout.ms=6000 and group.max.session.timeout.ms=1800000","message":"a client may not join its group"}`
-	if n, all := out.count(want), out.count("join refused"); n != 1 || all != 2 {
+	if n, all := out.await(want, 1), out.await("join refused", 2); n != 1 || all != 2 {
 		t.Fatalf("%d lines with %s, %d in all:\n%s", n, want, all, out)
 	}
 	clock.jump(warnInterval + time.Second)
 	join("g")
-	if n := out.count(`"cause":"join refused","not_shown":1,"group":"g"`); n != 1 {
+	if n := out.await(`"cause":"join refused","not_shown":1,"group":"g"`, 1); n != 1 {
 		t.Fatalf("%d lines a minute later:\n%s", n, out)
 	}
 	for i := range maxWarnings + 10 {
 		join(fmt.Sprint("many-", i))
 	}
-	if n := out.count("join refused"); n < maxWarnings || n > maxWarnings+3 {
+	if n := out.await("join refused", maxWarnings); n < maxWarnings || n > maxWarnings+3 {
 		t.Errorf("%d lines for %d groups", n, maxWarnings+10)
 	}
 }

@@ -139,6 +139,15 @@ func (l *lines) String() string {
 
 func (l *lines) count(part string) int { return strings.Count(l.String(), part) }
 
+// await waits for n lines with part and returns how many there are: a client may
+// have its answer before the log has the line.
+func (l *lines) await(part string, n int) int {
+	for end := time.Now().Add(10 * time.Second); l.count(part) < n && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	return l.count(part)
+}
+
 // Writes that are refused for want of space are seen: one line of the log, readiness,
 // metrics, DescribeLogDirs; and so is their end. A state that comes and goes is told
 // of once a minute, one that stays always.

@@ -57,6 +57,7 @@ func TestStrangersAreNoticed(t *testing.T) {
 	}
 	for _, test := range tests {
 		n := 0
+		out.await(`"cause":"`+test.cause+`"`, 1)
 		for _, line := range strings.Split(out.String(), "\n") {
 			if strings.Contains(line, `"cause":"`+test.cause+`"`) {
 				n++
@@ -80,6 +81,7 @@ func TestStopIsNoNewsOfGroups(t *testing.T) {
 	b, tr := newTest(t, Options{Logger: &logger})
 	startBroker(t, b)
 	stableMember(t, tr.open(0), "g")
+	out.await(`"to":"Stable"`, 1)
 	before := out.count(`"group":"g"`)
 	if err := b.Stop(t.Context()); err != nil {
 		t.Fatal(err)

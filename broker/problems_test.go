@@ -51,7 +51,7 @@ func TestDamagedGroupsAreVisible(t *testing.T) {
 			t.Errorf("commit: code %d", code)
 		}
 	}
-	if n := out.count("a client asks for a group that is not served"); n != 1 || !strings.Contains(out.String(), `"group":"g"`) {
+	if n := out.await("a client asks for a group that is not served", 1); n != 1 || !strings.Contains(out.String(), `"group":"g"`) {
 		t.Errorf("%d lines about the group:\n%s", n, out)
 	}
 }
