@@ -64,8 +64,8 @@ func memberCause(what causeKind, m *member) cause {
 	return cause{what: what, member: m.id, instance: m.instance, client: Client{m.clientID, m.clientHost}}
 }
 
-// because adds what the client gave as its reason (KIP-800: clients send at most
-// 255 characters), as much of it as others keep and log.
+// because adds what the client gave as its reason, clipped (KIP-800 has clients send
+// at most 255 characters): it is kept and logged.
 func (c cause) because(reason *string) cause {
 	if reason != nil {
 		c.reason = clip(*reason)

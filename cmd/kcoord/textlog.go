@@ -16,7 +16,7 @@ import (
 
 // A textLog writes zerolog's events as lines for people: time, level, message,
 // and key=value by key, the error first. Event loops log, so an event is split as
-// it lies, where zerolog.ConsoleWriter decodes it into a map (30 us a line).
+// it lies: zerolog.ConsoleWriter, which decodes it into a map, takes five times as long.
 //
 // An event is one line whatever a client wrote into a name or a reason: what is
 // not printable is escaped, so that nobody forges lines or steers a terminal.
@@ -118,19 +118,17 @@ func (l *logLine) format() {
 	if message != "" {
 		l.text = append(l.text, ' ')
 	}
-	l.text = appendPlain(l.text, message, func(r rune) bool { return !unicode.IsPrint(r) })
+	l.text = appendPlain(l.text, message, unprintable)
 	slices.SortStableFunc(l.fields, func(a, b logField) int {
-		return cmp.Or(-cmp.Compare(rank(a), rank(b)), bytes.Compare(a.key, b.key))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), bytes.Compare(a.key, b.key))
 	})
 	for _, f := range l.fields {
 		l.text = append(append(append(l.text, ' '), f.key...), '=')
+		text, asks := string(f.value), unprintable
 		if f.value[0] == '"' {
-			l.text = appendPlain(l.text, unquote(f.value), func(r rune) bool {
-				return r <= ' ' || r > '~' || r == '"' || r == '\\'
-			})
-		} else {
-			l.text = append(l.text, f.value...)
+			text, asks = unquote(f.value), ambiguous
 		}
+		l.text = appendPlain(l.text, text, asks)
 	}
 	l.text = append(l.text, '\n')
 }
@@ -138,10 +136,16 @@ func (l *logLine) format() {
 // rank puts the error before all other fields.
 func rank(f logField) int {
 	if string(f.key) == zerolog.ErrorFieldName {
-		return 1
+		return 0
 	}
-	return 0
+	return 1
 }
+
+// unprintable asks for quotes in a message and in what is no string.
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
+
+// ambiguous asks for quotes in a value, which ends at a space.
+func ambiguous(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }
 
 // take removes a field and returns its text.
 func (l *logLine) take(key string) string {

@@ -44,7 +44,7 @@ func TestTextLogAsConsoleWriter(t *testing.T) {
 func TestTextLogOneLine(t *testing.T) {
 	var out bytes.Buffer
 	l := newLogger(&out, "info", "text")
-	l.Info().Str("member", "a\nb").Msg("Removing member a\nb; client reason: \x1b[2J\r\n2026-11-30T00:00:00.000Z ERR forged \u2028 \u202e")
+	l.Info().Str("member", "a\nb").Strs("waited_for", []string{"\n\x1b", "\u2028\u202e"}).Msg("Removing member a\nb; client reason: \x1b[2J\r\n2026-11-30T00:00:00.000Z ERR forged \u2028 \u202e")
 	line := strings.TrimSuffix(out.String(), "\n")
 	if strings.ContainsAny(line, "\n\r\x1b\u2028\u202e") || !strings.Contains(line, `\x1b[2J\r\n2026`) {
 		t.Errorf("%q", line)
